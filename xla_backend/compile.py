@@ -1,0 +1,160 @@
+"""A program becomes one jitted function, StableHLO, an executable; kept in memory here and on disk by jax."""
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+
+import jax
+import numpy as np
+from absl import logging
+from jax import lax
+
+from xla_backend import debug, metrics
+from xla_backend._jax import x64
+from xla_backend.graph import Value
+
+
+
+
+
+class Variant:
+    """An executable for one program, one set of outputs, one set of donated inputs."""
+
+    __slots__ = ("positions", "dead", "donated", "executable", "record", "donated_bytes")
+
+    def __init__(self, positions, dead, donated, executable, record, donated_bytes):
+        self.positions, self.dead, self.donated = positions, dead, donated
+        self.executable, self.record, self.donated_bytes = executable, record, donated_bytes
+
+    def run(self, args, nodes, reason):
+        """Dispatch; returns the arrays of `positions`."""
+        self.record.runs += 1
+        if self.donated:
+            metrics.counters["donated_buffers"] += len(self.donated)
+            metrics.counters["donated_bytes"] += self.donated_bytes
+        try:
+            with x64(True):
+                return self.executable(*args)
+        except Exception as e:
+            raise debug.run_error(e, self.record) from e
+
+
+def split(nodes):
+    """Where to cut a pending list into programs: [(start, stop), ...]."""
+    return [(0, len(nodes))]
+
+
+def stitched(nodes, leaves, live):
+    """The program as a jax function: (float64s?, int64s?, complex128s?, *leaves) -> live values."""
+    kinds = [False, False, False]
+    for _c, ins, *_ in nodes:
+        for v in ins:
+            if type(v) is not Value:
+                kinds[0 if type(v) is float else 2 if type(v) is complex else 1] = True
+    leaf_pos = [v.pos for v in leaves]
+    live_pos = [v.pos for v in live]
+    plan = [(c.kernel.call, [v.pos if type(v) is Value else type(v) for v in ins], [v.pos for v in outs],
+             debug.scope(c.name, code, lasti)) for c, ins, outs, code, lasti in nodes]
+
+    def program(*args):
+        args = list(args)
+        packs = [args.pop(0) if k else None for k in kinds]
+        at = [0, 0, 0]
+        env = dict(zip(leaf_pos, args, strict=True))
+
+        def scalar(t):
+            k = 0 if t is float else 2 if t is complex else 1
+            i = at[k]
+            at[k] += 1
+            s = lax.squeeze(lax.slice(packs[k], (i,), (i + 1,)), (0,))
+            return lax.convert_element_type(s, np.bool_) if t is bool else s
+
+        for call, ins, outs, scope in plan:
+            with jax.named_scope(scope):
+                results = call(*[scalar(p) if isinstance(p, type) else env[p] for p in ins])
+            env.update(zip(outs, results, strict=True))
+        return tuple(env[p] for p in live_pos)
+
+    return program, kinds
+
+
+def build(device, key, nodes, leaves, live, positions, dead, reason):
+    """Trace, lower and compile a program; logs why it is new."""
+    record = debug.Record(device, key, nodes, leaves, live, reason)
+    donated = _donations(leaves, live, dead)
+    function, kinds = stitched(nodes, leaves, live)
+    counts = [0, 0, 0]
+    for _c, ins, *_ in nodes:
+        for v in ins:
+            if type(v) is not Value:
+                counts[0 if type(v) is float else 2 if type(v) is complex else 1] += 1
+    structs = [jax.ShapeDtypeStruct((n,), t, sharding=device.sharding)
+               for n, t in zip(counts, (np.float64, np.int64, np.complex128), strict=True) if n]
+    offset = len(structs)
+    structs += [jax.ShapeDtypeStruct(v.aval.shape, v.aval.dtype, sharding=device.sharding) for v in leaves]
+    function.__name__ = function.__qualname__ = "step"
+    started = time.perf_counter()
+    with x64(True):
+        try:
+            with metrics.timer("trace"):
+                traced = jax.jit(function, donate_argnums=tuple(offset + i for i in sorted(donated)),
+                                 keep_unused=True).trace(*structs)
+            with metrics.timer("lower"):
+                lowered = traced.lower()
+            with metrics.timer("compile"):
+                executable = lowered.compile()
+        except Exception as e:
+            raise debug.run_error(e, record) from e
+    metrics.counters["programs"] += 1
+    metrics.counters["compiles"] += 1
+    record.seconds = time.perf_counter() - started
+    record.lowered, record.executable = lowered, executable
+    debug.note(record)
+    bytes_ = sum(int(np.prod(leaves[i].aval.shape)) * leaves[i].aval.dtype.itemsize for i in donated)
+    return Variant(positions, dead, frozenset(donated), executable, record, bytes_)
+
+
+def _donations(leaves, live, dead):
+    """Those dead inputs whose memory an output of the same shape and dtype can take."""
+    free: dict = {}
+    for v in live:
+        k = (v.aval.shape, v.aval.dtype)
+        free[k] = free.get(k, 0) + 1
+    chosen = []
+    for i in dead:
+        k = (leaves[i].aval.shape, leaves[i].aval.dtype)
+        if free.get(k):
+            free[k] -= 1
+            chosen.append(i)
+    return chosen
+
+
+def cache_folder() -> Path | None:
+    """Where compiled programs are kept between processes: `XLA_BACKEND_CACHE` (a path, or `0` for none), else the
+    user's cache folder."""
+    chosen = os.environ.get("XLA_BACKEND_CACHE")
+    if chosen in ("0", "off", ""):
+        return None
+    if chosen:
+        return Path(chosen).expanduser()
+    base = os.environ.get("XDG_CACHE_HOME") or "~/.cache"
+    return Path(base).expanduser() / "xla_backend" / f"jax-{jax.__version__}"
+
+
+def set_up_cache() -> None:
+    """Turn on jax's persistent cache, unless the user has already chosen one."""
+    folder = cache_folder()
+    if folder is None or jax.config.jax_compilation_cache_dir:
+        return
+    try:
+        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    except OSError as e:
+        logging.warning("no program cache between runs: cannot make %s (%s); XLA_BACKEND_CACHE moves it", folder, e)
+        return
+    jax.config.update("jax_compilation_cache_dir", str(folder))
+    jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.05)
+    jax.config.update("jax_persistent_cache_min_entry_size_bytes", -1)
+
+
+set_up_cache()

@@ -1,0 +1,202 @@
+"""From pending nodes to a running program: liveness, the exact key, donation, dispatch.
+
+A sync takes a device's whole pending list. One backward pass finds which values somebody outside the graph
+still holds (reference counts less the graph's own references) and drops what nothing needs; one forward pass
+numbers values and builds the key. The key is the flat tuple of configuration ids and value numbers, compared for
+equality. Every live value becomes an output, so no op runs twice; every input that nobody holds any more is
+donated.
+"""
+from __future__ import annotations
+
+import sys
+
+import numpy as np
+
+from xla_backend import compile as compile_
+from xla_backend import metrics
+from xla_backend.graph import Value
+from xla_backend.runtime import put
+
+_getrefcount = sys.getrefcount
+_programs: dict[tuple, list] = {}
+
+
+def _calibrate():
+    """References that a loop over an outputs tuple itself holds, on this interpreter."""
+    node = (None, (), (Value(None),))
+    for v in node[2]:
+        return _getrefcount(v)
+
+
+_OUT_REFS = _calibrate()
+
+
+def _calibrate_leaf():
+    leaves = []
+    leaves.append(Value(None))
+    for v in leaves:
+        return _getrefcount(v)
+
+
+_LEAF_REFS = _calibrate_leaf()
+
+
+def _calibrate_data():
+    v = Value(None, np.zeros(1))
+    return _getrefcount(v.data)
+
+
+_DATA_REFS = _calibrate_data()
+
+
+def sync(device, reason: str = "sync", want: Value | None = None) -> None:
+    """Run everything pending on a device; returns when it is dispatched, not when it is done.
+
+    After an error nothing is lost: the nodes are pending again.
+    """
+    graph = device.graph
+    with graph.lock:
+        if want is not None and want.data is not None:
+            return
+        pending = graph.pending
+        count = len(pending)
+        if not count:
+            return
+        nodes = pending[:count]
+        del pending[:count]
+        metrics.counters["syncs"] += 1
+        for start, stop in compile_.split(nodes):
+            part = nodes[start:stop] if (start, stop) != (0, count) else nodes
+            if part is not nodes:
+                nodes[start:stop] = [None] * (stop - start)  # drop the references, so that liveness is exact
+            try:
+                _run(device, part, reason)
+            except BaseException:
+                rest = [] if part is nodes else nodes[stop:]
+                pending[0:0] = [n for n in (*part, *rest) if n is not None]
+                raise
+
+
+def _run(device, nodes, reason):
+    kept = []
+    try:
+        out_refs, refs = _OUT_REFS, _getrefcount
+        for i in range(len(nodes) - 1, -1, -1):
+            node = nodes[i]
+            need = False
+            for v in node[2]:
+                if v.uses:
+                    need = True
+                elif refs(v) > out_refs:
+                    need = True
+            if need:
+                for v in node[1]:
+                    if type(v) is Value:
+                        v.uses += 1
+                kept.append(node)
+            else:
+                nodes[i] = None
+        node = v = None
+        if not kept:
+            return
+        kept.reverse()
+
+        key, leaves, floats, ints, complexes, live = [], [], [], [], [], []
+        push = key.append
+        n = 0
+        for config, ins, outs, _code, _lasti in kept:
+            push(config.id)
+            for v in ins:
+                if type(v) is Value:
+                    p = v.pos
+                    if p < 0:
+                        p = v.pos = n
+                        n += 1
+                        leaves.append(v)
+                    push(p)
+                elif type(v) is float:
+                    floats.append(v)
+                elif type(v) is complex:
+                    complexes.append(v)
+                else:
+                    ints.append(v)
+            for v in outs:
+                v.pos = n
+                n += 1
+                if refs(v) - v.uses > out_refs:
+                    live.append(v)
+        v = ins = outs = None
+        positions = tuple([v.pos for v in live])
+        key = tuple(key)
+
+        dead = []
+        i = 0
+        for v in leaves:
+            if type(v.data) is np.ndarray:  # at rest on the host: to the device's runtime once, then kept there
+                v.data = put(v.data, device, copy=False)
+            if refs(v) - v.uses == _LEAF_REFS and refs(v.data) == _DATA_REFS:
+                dead.append(i)
+            i += 1
+        dead = tuple(dead)
+        v = None
+
+        variant = _find(key, positions, dead)
+        if variant is None:
+            variant = compile_.build(device, key, kept, leaves, live, positions, dead, reason)
+            _programs.setdefault(key, []).append(variant)
+        else:
+            metrics.counters["cache_hits"] += 1
+        args = []
+        if floats:
+            args.append(np.array(floats, np.float64))
+        if ints:
+            args.append(np.array(ints, np.int64))
+        if complexes:
+            args.append(np.array(complexes, np.complex128))
+        args += [v.data for v in leaves]
+        results = variant.run(args, kept, reason)
+        args = None
+        if variant.positions is positions or variant.positions == positions:
+            for v, r in zip(live, results, strict=True):
+                v.data = r
+        else:
+            by = dict(zip(variant.positions, results, strict=True))
+            for v in live:
+                v.data = by[v.pos]
+        metrics.counters["nodes_run"] += len(kept)
+    finally:
+        for node in kept:
+            for v in node[1]:
+                if type(v) is Value:
+                    v.pos = -1
+                    v.uses = 0
+            for v in node[2]:
+                v.pos = -1
+                v.uses = 0
+
+
+def _find(key, positions, dead):
+    """A built program that gives at least the live values and donates at most the dead inputs."""
+    variants = _programs.get(key)
+    if variants is None:
+        return None
+    for var in variants:
+        if var.positions == positions and (var.dead == dead or var.donated.issubset(dead)):
+            return var
+    wanted = set(positions)
+    for var in variants:
+        if wanted.issubset(var.positions) and var.donated.issubset(dead):
+            return var
+    return None
+
+
+def sync_all(reason: str = "sync") -> None:
+    """Run everything pending on every device."""
+    from xla_backend.runtime import all_devices
+    for dev in all_devices():
+        sync(dev, reason)
+
+
+def forget() -> None:
+    """Drop every program in memory (the disk cache stays)."""
+    _programs.clear()

@@ -1,0 +1,43 @@
+"""Random state: a seed and a count of draws, both run-time inputs, so that no draw recompiles anything.
+
+A draw's key is `fold_in(key(seed), count)` (threefry: the same numbers on every device kind).
+"""
+from __future__ import annotations
+
+import secrets
+
+
+class Generator:
+    """A stream of random draws: `next()` gives the (seed, count) of one draw and moves on."""
+
+    def __init__(self, device="cpu", seed: int = 67280421310721):
+        self.device = device
+        self._seed, self._count = seed, 0
+
+    def next(self) -> tuple[int, int]:
+        """(seed, count) for one draw, both in int64."""
+        count = self._count
+        self._count = count + 1
+        return self._seed, count
+
+    def manual_seed(self, seed: int) -> Generator:
+        """Start the stream that `seed` (an int in [-2**63, 2**64)) names; returns self."""
+        seed = int(seed)
+        if not -(2**63) <= seed < 2**64:
+            raise RuntimeError(f"manual_seed: the seed must be in [-2**63, 2**64 - 1], got {seed}")
+        self._seed = seed - 2**64 if seed >= 2**63 else seed
+        self._count = 0
+        return self
+
+    def initial_seed(self) -> int:
+        """The seed that the stream was started with."""
+        return self._seed % 2**64 if self._seed < 0 else self._seed
+
+    def seed(self) -> int:
+        """Start a stream from the operating system's entropy; returns the seed."""
+        chosen = secrets.randbits(63)
+        self.manual_seed(chosen)
+        return chosen
+
+
+default = Generator()

@@ -1,0 +1,144 @@
+"""Devices and transfers: which jax device a name means, and how bytes get there and back."""
+from __future__ import annotations
+
+import os
+import threading
+
+import jax
+import numpy as np
+from absl import logging
+
+from xla_backend import metrics
+from xla_backend._jax import x64
+from xla_backend.graph import Graph, Value, aval
+
+
+class Device:
+    """One place where values live: kind `"xla"` (an accelerator core, or a CPU core where there is none) or
+    `"cpu"` (host memory)."""
+
+    __slots__ = ("kind", "index", "jax_device", "graph", "sharding", "public", "host")
+
+    def __init__(self, kind, index, jax_device):
+        self.kind, self.index, self.jax_device = kind, index, jax_device
+        self.graph = Graph(self)
+        self.sharding = jax.sharding.SingleDeviceSharding(jax_device)
+        self.host = kind == "cpu"
+        self.public = None  # the front end's own device object
+
+    def __repr__(self):
+        return "cpu" if self.host else f"{self.kind}:{self.index}"
+
+
+_devices: dict[tuple, Device] = {}
+_lock = threading.Lock()
+_default_index = threading.local()
+
+
+def _platform() -> str | None:
+    name = os.environ.get("XLA_BACKEND_DEVICE") or os.environ.get("PJRT_DEVICE")
+    if not name:
+        return None
+    name = name.lower()
+    return {"tpu": "tpu", "gpu": "gpu", "cuda": "gpu", "rocm": "gpu", "cpu": "cpu"}.get(name, name)
+
+
+def xla_devices() -> list:
+    """The jax devices behind `xla:0`, `xla:1`, ...; `XLA_BACKEND_DEVICE` (TPU, GPU or CPU) chooses the kind."""
+    platform = _platform()
+    try:
+        return jax.local_devices(backend=platform)
+    except RuntimeError as e:
+        raise RuntimeError(
+            f"XLA_BACKEND_DEVICE asks for {platform!r}, and jax finds no such device here: {e}. "
+            "Unset it to take what jax finds, or install jax for that device.") from e
+
+
+def device(kind: str, index: int | None = None) -> Device:
+    """The device `kind:index`; the thread's default core when index is None."""
+    if index is None:
+        index = 0 if kind == "cpu" else getattr(_default_index, "value", 0)
+    found = _devices.get((kind, index))
+    if found is not None:
+        return found
+    with _lock:
+        if kind == "cpu":
+            if index != 0:
+                raise RuntimeError(f"cpu has one device, cpu:0; got cpu:{index}")
+            jd = jax.local_devices(backend="cpu")[0]
+        else:
+            cores = xla_devices()
+            if not 0 <= index < len(cores):
+                raise RuntimeError(f"xla:{index} does not exist: this process has {len(cores)} XLA device(s), "
+                                   f"xla:0 to xla:{len(cores) - 1}")
+            jd = cores[index]
+            if not any(k == "xla" for k, _ in _devices):
+                logging.info("xla devices: %d x %s", len(cores), jd.device_kind)
+        return _devices.setdefault((kind, index), Device(kind, index, jd))
+
+
+def set_default_index(index: int) -> None:
+    """The core that `xla` without an index means in this thread."""
+    _default_index.value = index
+
+
+def all_devices() -> list[Device]:
+    """Every device used so far."""
+    return list(_devices.values())
+
+
+def put(array, dev: Device, copy: bool = True):
+    """A jax.Array on dev from a NumPy array or a jax.Array; asynchronous.
+
+    With copy=False the array may be aliased, so nobody may write to it afterwards.
+    """
+    if isinstance(array, np.ndarray):
+        metrics.counters["transfers_to_device"] += 1
+        metrics.counters["bytes_to_device"] += array.nbytes
+        if copy:
+            array = array.copy()
+    with x64(True):
+        return jax.device_put(array, dev.jax_device)
+
+
+def leaf(array, dev: Device, copy: bool = True) -> Value:
+    """A value that holds data: a NumPy array at rest on the host device, a jax.Array elsewhere."""
+    a = aval(array.shape, array.dtype, dev)
+    if dev.host and isinstance(array, np.ndarray):
+        return Value(a, array.copy() if copy else array)
+    return Value(a, put(array, dev, copy))
+
+
+def to_host(value: Value) -> np.ndarray:
+    """The value's bytes as a NumPy array that must not be written to; runs what is pending and waits."""
+    data = value.data
+    if data is None:
+        from xla_backend.program import sync
+        sync(value.aval.device, "a value was asked for", value)
+        data = value.data
+    if type(data) is np.ndarray:
+        return data
+    out = np.asarray(data)
+    metrics.counters["transfers_from_device"] += 1
+    metrics.counters["bytes_from_device"] += out.nbytes
+    return out
+
+
+def copy_to(value: Value, dev: Device) -> Value:
+    """The same numbers on another device: a transfer, no node. Pending work of the source runs first."""
+    data = value.data
+    if data is None:
+        from xla_backend.program import sync
+        sync(value.aval.device, "a transfer between devices", value)
+        data = value.data
+    target = aval(value.aval.shape, value.aval.dtype, dev)
+    if dev.host and not isinstance(data, np.ndarray) and data.devices() == {dev.jax_device}:
+        return Value(target, data)
+    return Value(target, put(data, dev))
+
+
+def synchronize() -> None:
+    """Wait until every device has finished what was dispatched."""
+    for dev in all_devices():
+        with x64(True):
+            jax.device_put(np.zeros((), np.int32), dev.jax_device).block_until_ready()
