@@ -18,7 +18,7 @@ from lazy_tensor import device as device_
 from lazy_tensor import dtypes
 from lazy_tensor.node import AccumulateGrad, OpNode, _next
 from lazy_tensor.modes import modes
-from xla_backend import graph, runtime
+from xla_backend import graph, runtime, transfer
 from xla_backend.graph import Value, aval
 from xla_backend.kernel import _picker
 from xla_backend.program import sync
@@ -371,7 +371,7 @@ def assign_(t, r, name="assign"):
     new = r._v if r._view is None else r._read()
     w = t._view
     if old.guard is _SHARED and type(old.data) is np.ndarray:
-        np.copyto(old.data, runtime.to_host(new))
+        np.copyto(old.data, transfer.to_host(new))
         t._ver = getattr(t, "_ver", 0) + 1
         if modes.grad:
             t._gn, t._oi = (r._gn, r._oi) if r._gn is not None else (t._gn, t._oi)
@@ -402,10 +402,10 @@ def _write_through(t, w, r, name):
     if root._v.guard is _SHARED:
         with no_tape():
             value = _replay_write(root, w.steps, r)
-        np.copyto(root._v.data, runtime.to_host(value._v))
+        np.copyto(root._v.data, transfer.to_host(value._v))
         w.storage.version += 1
         w.seen = w.storage.version
-        t._v = Value(t._v.aval, np.array(runtime.to_host(r._v)))
+        t._v = Value(t._v.aval, np.array(transfer.to_host(r._v)))
         return
     tracked = w.tracked and modes.grad
     if tracked and type(root._gn) is AccumulateGrad and (r._gn is not None or True) and root._gn is not None:
@@ -510,7 +510,7 @@ class Tensor:
 
     def _host(self):
         """The bytes as a read-only NumPy array; runs what is pending."""
-        return runtime.to_host(self._v if self._view is None else self._read())
+        return transfer.to_host(self._v if self._view is None else self._read())
 
     # --- shape, dtype, device
 
@@ -758,7 +758,7 @@ class Tensor:
             raise TypeError(f"can't convert {dev} device type tensor to numpy. Use Tensor.cpu() to copy the tensor to host "
                             "memory first.")
         v = self._value()
-        a = runtime.to_host(v)
+        a = transfer.to_host(v)
         if v.aval.dtype.name.startswith(("bfloat16", "float8")):
             raise TypeError(f"Got unsupported ScalarType {self.dtype.name.capitalize()}: NumPy has no such dtype; "
                             "use .float().numpy()")

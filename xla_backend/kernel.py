@@ -34,7 +34,7 @@ def _struct(a):
 class Kernel:
     """A jax function of fixed input avals (device left out): name, jaxpr, output avals, vjp plans."""
 
-    __slots__ = ("name", "ins", "outs", "jaxpr", "call", "plans", "configs", "residuals", "differentiable", "source")
+    __slots__ = ("name", "ins", "outs", "jaxpr", "call", "plans", "configs", "residuals", "differentiable", "chain")
 
     def __init__(self, name, fn, ins, residuals="auto", differentiable=True):
         """Trace fn (arrays -> tuple of arrays) at `ins` (a tuple of avals without device)."""
@@ -59,6 +59,7 @@ class Kernel:
         self.call = jax.jit(fn, inline=len(jaxpr.eqns) <= 3)
         self.plans, self.configs = {}, {}
         self.residuals, self.differentiable = residuals, differentiable
+        self.chain = 0 if _has_heavy(jaxpr.jaxpr) else max(len(jaxpr.eqns), 1)  # what it adds to a fusible chain
 
     def on(self, dev) -> Config:
         """The configuration on a device."""

@@ -19,6 +19,7 @@ from xla_backend.runtime import put
 
 _getrefcount = sys.getrefcount
 _programs: dict[tuple, list] = {}
+_cuts: dict[tuple, tuple] = {}  # for each key, where its nodes are cut into several programs (mostly nowhere)
 
 
 def _calibrate():
@@ -65,19 +66,27 @@ def sync(device, reason: str = "sync", want: Value | None = None) -> None:
         nodes = pending[:count]
         del pending[:count]
         metrics.counters["syncs"] += 1
-        for start, stop in compile_.split(nodes):
-            part = nodes[start:stop] if (start, stop) != (0, count) else nodes
-            if part is not nodes:
-                nodes[start:stop] = [None] * (stop - start)  # drop the references, so that liveness is exact
-            try:
-                _run(device, part, reason)
-            except BaseException:
-                rest = [] if part is nodes else nodes[stop:]
-                pending[0:0] = [n for n in (*part, *rest) if n is not None]
-                raise
+        try:
+            cuts = _run(device, nodes, reason)
+            if cuts:
+                start = 0
+                for stop in (*cuts, len(nodes)):
+                    part = nodes[start:stop]
+                    # What has run must let go of its inputs, so that the next part sees who still holds them.
+                    nodes[start:stop] = [None] * len(part)
+                    try:
+                        _run(device, part, reason, whole=True)
+                    except BaseException:
+                        nodes[start:stop] = part
+                        raise
+                    start = stop
+        except BaseException:
+            pending[0:0] = [n for n in nodes if n is not None]
+            raise
 
 
-def _run(device, nodes, reason):
+def _run(device, nodes, reason, whole=False):
+    """Run nodes as one program; or, unless `whole`, return where to cut them (what is dead is then gone)."""
     kept = []
     try:
         out_refs, refs = _OUT_REFS, _getrefcount
@@ -140,6 +149,13 @@ def _run(device, nodes, reason):
         dead = tuple(dead)
         v = None
 
+        if not whole:
+            cuts = _cuts.get(key)
+            if cuts is None:
+                cuts = _cuts[key] = compile_.cuts(kept)
+            if cuts:
+                nodes[:] = kept
+                return cuts
         variant = _find(key, positions, dead)
         if variant is None:
             variant = compile_.build(device, key, kept, leaves, live, positions, dead, reason)
@@ -200,3 +216,4 @@ def sync_all(reason: str = "sync") -> None:
 def forget() -> None:
     """Drop every program in memory (the disk cache stays)."""
     _programs.clear()
+    _cuts.clear()

@@ -109,34 +109,6 @@ def leaf(array, dev: Device, copy: bool = True) -> Value:
     return Value(a, put(array, dev, copy))
 
 
-def to_host(value: Value) -> np.ndarray:
-    """The value's bytes as a NumPy array that must not be written to; runs what is pending and waits."""
-    data = value.data
-    if data is None:
-        from xla_backend.program import sync
-        sync(value.aval.device, "a value was asked for", value)
-        data = value.data
-    if type(data) is np.ndarray:
-        return data
-    out = np.asarray(data)
-    metrics.counters["transfers_from_device"] += 1
-    metrics.counters["bytes_from_device"] += out.nbytes
-    return out
-
-
-def copy_to(value: Value, dev: Device) -> Value:
-    """The same numbers on another device: a transfer, no node. Pending work of the source runs first."""
-    data = value.data
-    if data is None:
-        from xla_backend.program import sync
-        sync(value.aval.device, "a transfer between devices", value)
-        data = value.data
-    target = aval(value.aval.shape, value.aval.dtype, dev)
-    if dev.host and not isinstance(data, np.ndarray) and data.devices() == {dev.jax_device}:
-        return Value(target, data)
-    return Value(target, put(data, dev))
-
-
 def synchronize() -> None:
     """Wait until every device has finished what was dispatched."""
     for dev in all_devices():

@@ -13,7 +13,7 @@ from lazy_tensor import device as device_
 from lazy_tensor.node import AccumulateGrad, Node, OpNode
 from lazy_tensor.modes import modes
 from lazy_tensor.tensor import Tape, Tensor, _Packed, _Written, emit, emit_grad, emit_many, no_tape, wrap
-from xla_backend import graph, runtime
+from xla_backend import graph, runtime, transfer
 from xla_backend.graph import Value, aval
 from xla_backend.kernel import Kernel
 
@@ -109,7 +109,7 @@ def copy_node(gn, oi, source, target):
 
 def copy_tensor(t, dev):
     """t on another runtime device (a transfer), with its tape node."""
-    r = wrap(runtime.copy_to(t._value(), dev))
+    r = wrap(transfer.copy_to(t._value(), dev))
     if t._gn is not None and modes.grad:
         r._gn = CopyNode((t._gn, t._oi), t._v.aval.device)
     return r
@@ -445,7 +445,7 @@ def _check_nan(node, grads, graph_mode):
         if g is None:
             continue
         v = g._value() if graph_mode else g
-        a = runtime.to_host(v)
+        a = transfer.to_host(v)
         if a.dtype.kind in "fcV" and np.isnan(a.astype(np.complex128 if a.dtype.kind == "c" else np.float64)).any():
             at = line(node.code, node.lasti) if type(node) is OpNode else ""
             raise RuntimeError(f"Function '{node.name()}' returned nan values in its {k}th output."

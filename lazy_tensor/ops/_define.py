@@ -23,7 +23,7 @@ from lazy_tensor.node import AccumulateGrad
 from lazy_tensor.ops import _common
 from lazy_tensor.tensor import Step, Tensor, as_view, assign_, emit, emit_grad, emit_many, no_tape, wrap
 from xla_backend import random as random_
-from xla_backend import runtime
+from xla_backend import transfer
 from xla_backend._jax import x64
 from xla_backend.graph import WEAK, Aval, Value
 from xla_backend.kernel import Kernel
@@ -420,7 +420,7 @@ class Op:
                     raise RuntimeError(f"{self.name}: Expected all tensors to be on the same device, but found at least two "
                                        f"devices, {names[0]} and {names[1]}! Move one with .to({names[0]!r})")
                 g, o = edges[2 * j], edges[2 * j + 1]
-                n = runtime.copy_to(v, target)
+                n = transfer.copy_to(v, target)
                 if g is not None and modes.grad:
                     from lazy_tensor.autograd.engine import copy_node
                     edges[2 * j], edges[2 * j + 1] = copy_node(g, o, v.aval.device, target), 0

@@ -1,0 +1,35 @@
+"""Values to the host and between devices; what is pending runs first."""
+from __future__ import annotations
+
+import numpy as np
+
+from xla_backend import metrics
+from xla_backend.graph import Value, aval
+from xla_backend.program import sync
+from xla_backend.runtime import Device, put
+
+
+def to_host(value: Value) -> np.ndarray:
+    """The value's bytes as a NumPy array that must not be written to; runs what is pending and waits."""
+    data = value.data
+    if data is None:
+        sync(value.aval.device, "a value was asked for", value)
+        data = value.data
+    if type(data) is np.ndarray:
+        return data
+    out = np.asarray(data)
+    metrics.counters["transfers_from_device"] += 1
+    metrics.counters["bytes_from_device"] += out.nbytes
+    return out
+
+
+def copy_to(value: Value, dev: Device) -> Value:
+    """The same numbers on another device: a transfer, no node. Pending work of the source runs first."""
+    data = value.data
+    if data is None:
+        sync(value.aval.device, "a transfer between devices", value)
+        data = value.data
+    target = aval(value.aval.shape, value.aval.dtype, dev)
+    if dev.host and not isinstance(data, np.ndarray) and data.devices() == {dev.jax_device}:
+        return Value(target, data)
+    return Value(target, put(data, dev))
