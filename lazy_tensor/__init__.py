@@ -22,7 +22,7 @@ from lazy_tensor.creation import (
     tensor,
     to_dlpack,
 )
-from lazy_tensor.device import device, get_default_device, set_default_device
+from lazy_tensor.devices import device, get_default_device, set_default_device
 from lazy_tensor.dtypes import (
     Size,
     can_cast,
@@ -80,6 +80,7 @@ from lazy_tensor.settings import (  # noqa: E402
     are_deterministic_algorithms_enabled,
     compiled_with_cxx11_abi,
     default_generator,
+    dump,
     e,
     get_default_device as _unused_default,  # noqa: F401
     get_float32_matmul_precision,

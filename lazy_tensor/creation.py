@@ -3,7 +3,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from lazy_tensor import device as device_
+from lazy_tensor import devices as device_
 from lazy_tensor import dtypes
 from lazy_tensor.ops import _common
 from lazy_tensor.tensor import _SHARED, Tensor, _new, wrap

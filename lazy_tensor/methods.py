@@ -7,7 +7,7 @@ import warnings
 import numpy as np
 
 from lazy_tensor import creation, dtypes, layouts, strides
-from lazy_tensor import device as device_
+from lazy_tensor import devices as device_
 from lazy_tensor.modes import modes
 from lazy_tensor.ops import _define, core
 from lazy_tensor.ops._define import check_inplace, publish

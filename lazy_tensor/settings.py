@@ -8,11 +8,11 @@ import jax
 import numpy as np
 
 from lazy_tensor import creation, dtypes
-from lazy_tensor import device as device_
-from lazy_tensor.device import get_default_device
+from lazy_tensor import devices as device_
+from lazy_tensor.devices import get_default_device
 from lazy_tensor.ops import _common
 from lazy_tensor.tensor import Tensor
-from xla_backend import program, runtime
+from xla_backend import debug, program, runtime
 from xla_backend import random as random_
 
 e, pi, inf, nan, newaxis = math.e, math.pi, math.inf, math.nan, None
@@ -85,6 +85,12 @@ def sync_step() -> None:
     """What the end of `optimizer.step()` does: dispatch everything pending on XLA devices, without waiting."""
     for dev in runtime.all_devices():
         program.sync(dev, "the end of optimizer.step()")
+
+
+def dump(stage="text", device="xla") -> str:
+    """What is recorded and has not run on a device, or the last program that ran: "text" (one op a line, with your lines),
+    "stablehlo", "hlo" (optimised) or "dot" (a picture, for graphviz)."""
+    return debug.dump(device_.resolve(device), stage)
 
 
 def is_tensor(obj) -> bool:

@@ -14,7 +14,7 @@ import weakref
 
 import numpy as np
 
-from lazy_tensor import device as device_
+from lazy_tensor import devices as device_
 from lazy_tensor import dtypes
 from lazy_tensor.node import AccumulateGrad, OpNode, _next
 from lazy_tensor.modes import modes

@@ -27,7 +27,7 @@ class Variant:
         self.positions, self.dead, self.donated = positions, dead, donated
         self.executable, self.record, self.donated_bytes = executable, record, donated_bytes
 
-    def run(self, args, nodes, reason):
+    def run(self, args):
         """Dispatch; returns the arrays of `positions`."""
         self.record.runs += 1
         if self.donated:
@@ -99,10 +99,8 @@ def stitched(nodes, leaves, live):
     return program, kinds
 
 
-def build(device, key, nodes, leaves, live, positions, dead, reason):
-    """Trace, lower and compile a program; logs why it is new."""
-    record = debug.Record(device, key, nodes, leaves, live, reason)
-    donated = _donations(leaves, live, dead)
+def lower(device, nodes, leaves, live, donated):
+    """(jax's Lowered, the number of packed scalar arguments) of a program."""
     function, kinds = stitched(nodes, leaves, live)
     counts = [0, 0, 0]
     for _c, ins, *_ in nodes:
@@ -114,18 +112,24 @@ def build(device, key, nodes, leaves, live, positions, dead, reason):
     offset = len(structs)
     structs += [jax.ShapeDtypeStruct(v.aval.shape, v.aval.dtype, sharding=device.sharding) for v in leaves]
     function.__name__ = function.__qualname__ = "step"
-    started = time.perf_counter()
     with x64(True):
-        try:
-            with metrics.timer("trace"):
-                traced = jax.jit(function, donate_argnums=tuple(offset + i for i in sorted(donated)),
-                                 keep_unused=True).trace(*structs)
-            with metrics.timer("lower"):
-                lowered = traced.lower()
-            with metrics.timer("compile"):
-                executable = lowered.compile()
-        except Exception as e:
-            raise debug.run_error(e, record) from e
+        with metrics.timer("trace"):
+            traced = jax.jit(function, donate_argnums=tuple(offset + i for i in sorted(donated)), keep_unused=True).trace(*structs)
+        with metrics.timer("lower"):
+            return traced.lower(), offset
+
+
+def build(device, nodes, leaves, live, positions, dead, reason):
+    """Trace, lower and compile a program; logs why it is new."""
+    record = debug.Record(device, nodes, leaves, live, reason)
+    donated = _donations(leaves, live, dead)
+    started = time.perf_counter()
+    try:
+        lowered, _ = lower(device, nodes, leaves, live, donated)
+        with x64(True), metrics.timer("compile"):
+            executable = lowered.compile()
+    except Exception as e:
+        raise debug.run_error(e, record) from e
     metrics.counters["programs"] += 1
     metrics.counters["compiles"] += 1
     record.seconds = time.perf_counter() - started

@@ -38,7 +38,7 @@ def scope(name, code, lasti):
 class Record:
     """What is remembered of a compiled program for `explain` and the dumps: no values, only descriptions."""
 
-    def __init__(self, device, key, nodes, leaves, live, reason):
+    def __init__(self, device, nodes, leaves, live, reason):
         self.device, self.reason = device, reason
         live_ids = {id(v) for v in live}
         names = {id(v): f"%arg{i}" for i, v in enumerate(leaves)}
@@ -109,6 +109,8 @@ def note(record: Record) -> None:
         record.why = "the first program" if near is None else difference(record, near)
         steady = near is not None and near.runs > 2
         _history.append(record)
+        for old in list(_history)[-9:-8]:
+            old.lowered = None  # a lowered module is large; the newest few are enough to look at
     log = logging.info if not steady else logging.warning if near.runs > 20 else logging.info
     log("compiled a program of %d ops for %s in %.2f s (%s): %s", len(record.ops), record.device, record.seconds,
         record.reason, record.why)
@@ -125,6 +127,29 @@ def explain(last: int = 10) -> str:
         out.append(f"{r.device}: {len(r.ops)} ops, {len(r.args)} inputs, compiled in {r.seconds:.2f} s, run {r.runs} times; "
                    f"run because of {r.reason}\n    new because {r.why}")
     return "\n".join(out)
+
+
+def dump(device, stage: str = "text") -> str:
+    """The program pending on a device, or else the last one that ran: stage "text" (the recorded graph), "stablehlo",
+    "hlo" (optimised, as compiled) or "dot" (graphviz)."""
+    from xla_backend import program
+
+    if stage not in ("text", "stablehlo", "hlo", "dot"):
+        raise ValueError(f"dump: stage must be text, stablehlo, hlo or dot, got {stage!r}")
+    pending = bool(device.graph.pending)
+    record = next((r for r in reversed(_history) if r.device is device), None)
+    if not pending and record is None:
+        return "nothing was recorded yet"
+    if stage == "text":
+        return pending_text(device) if pending else record.text()
+    if stage == "dot":
+        return dot(device if pending else record)
+    lowered = program.lowered(device) if pending else record.lowered
+    if stage == "hlo" and not pending:
+        return record.executable.as_text()
+    if lowered is None:
+        return "nothing pending is needed by anyone"
+    return lowered.as_text() if stage == "stablehlo" else lowered.compile().as_text()
 
 
 def last_record() -> Record | None:

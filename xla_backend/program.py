@@ -89,66 +89,11 @@ def _run(device, nodes, reason, whole=False):
     """Run nodes as one program; or, unless `whole`, return where to cut them (what is dead is then gone)."""
     kept = []
     try:
-        out_refs, refs = _OUT_REFS, _getrefcount
-        for i in range(len(nodes) - 1, -1, -1):
-            node = nodes[i]
-            need = False
-            for v in node[2]:
-                if v.uses:
-                    need = True
-                elif refs(v) > out_refs:
-                    need = True
-            if need:
-                for v in node[1]:
-                    if type(v) is Value:
-                        v.uses += 1
-                kept.append(node)
-            else:
-                nodes[i] = None
-        node = v = None
-        if not kept:
-            return
-        kept.reverse()
-
-        key, leaves, floats, ints, complexes, live = [], [], [], [], [], []
-        push = key.append
-        n = 0
-        for config, ins, outs, _code, _lasti in kept:
-            push(config.id)
-            for v in ins:
-                if type(v) is Value:
-                    p = v.pos
-                    if p < 0:
-                        p = v.pos = n
-                        n += 1
-                        leaves.append(v)
-                    push(p)
-                elif type(v) is float:
-                    floats.append(v)
-                elif type(v) is complex:
-                    complexes.append(v)
-                else:
-                    ints.append(v)
-            for v in outs:
-                v.pos = n
-                n += 1
-                if refs(v) - v.uses > out_refs:
-                    live.append(v)
-        v = ins = outs = None
+        p = _prepare(device, nodes, kept)
+        if p is None:
+            return None
+        key, leaves, scalars, live, dead = p
         positions = tuple([v.pos for v in live])
-        key = tuple(key)
-
-        dead = []
-        i = 0
-        for v in leaves:
-            if type(v.data) is np.ndarray:  # at rest on the host: to the device's runtime once, then kept there
-                v.data = put(v.data, device, copy=False)
-            if refs(v) - v.uses == _LEAF_REFS and refs(v.data) == _DATA_REFS:
-                dead.append(i)
-            i += 1
-        dead = tuple(dead)
-        v = None
-
         if not whole:
             cuts = _cuts.get(key)
             if cuts is None:
@@ -158,37 +103,114 @@ def _run(device, nodes, reason, whole=False):
                 return cuts
         variant = _find(key, positions, dead)
         if variant is None:
-            variant = compile_.build(device, key, kept, leaves, live, positions, dead, reason)
+            variant = compile_.build(device, kept, leaves, live, positions, dead, reason)
             _programs.setdefault(key, []).append(variant)
         else:
             metrics.counters["cache_hits"] += 1
-        args = []
-        if floats:
-            args.append(np.array(floats, np.float64))
-        if ints:
-            args.append(np.array(ints, np.int64))
-        if complexes:
-            args.append(np.array(complexes, np.complex128))
-        args += [v.data for v in leaves]
-        results = variant.run(args, kept, reason)
-        args = None
-        if variant.positions is positions or variant.positions == positions:
-            for v, r in zip(live, results, strict=True):
+        scalars += [v.data for v in leaves]
+        results = variant.run(scalars)
+        scalars = None
+        if variant.positions == positions:
+            for v, r in zip(live, results):
                 v.data = r
         else:
             by = dict(zip(variant.positions, results, strict=True))
             for v in live:
                 v.data = by[v.pos]
         metrics.counters["nodes_run"] += len(kept)
+        return None
     finally:
-        for node in kept:
+        _reset(kept)
+
+
+def _prepare(device, nodes, kept):
+    """Fill `kept` with the nodes that something needs, numbered; None when there are none.
+
+    Returns (key, leaves, packed scalars, live values, indices of the leaves that nobody else holds)."""
+    out_refs, refs = _OUT_REFS, _getrefcount
+    for i in range(len(nodes) - 1, -1, -1):
+        node = nodes[i]
+        need = False
+        for v in node[2]:
+            if v.uses or refs(v) > out_refs:
+                need = True
+        if need:
             for v in node[1]:
                 if type(v) is Value:
-                    v.pos = -1
-                    v.uses = 0
-            for v in node[2]:
+                    v.uses += 1
+            kept.append(node)
+        else:
+            nodes[i] = None
+    node = v = None
+    if not kept:
+        return None
+    kept.reverse()
+
+    key, leaves, floats, ints, complexes, live = [], [], [], [], [], []
+    push = key.append
+    n = 0
+    for config, ins, outs, _code, _lasti in kept:
+        push(config.id)
+        for v in ins:
+            if type(v) is Value:
+                p = v.pos
+                if p < 0:
+                    p = v.pos = n
+                    n += 1
+                    leaves.append(v)
+                push(p)
+            elif type(v) is float:
+                floats.append(v)
+            elif type(v) is complex:
+                complexes.append(v)
+            else:
+                ints.append(v)
+        for v in outs:
+            v.pos = n
+            n += 1
+            if refs(v) - v.uses > out_refs:
+                live.append(v)
+    v = ins = outs = None
+
+    dead = []
+    i = 0
+    for v in leaves:
+        if type(v.data) is np.ndarray:  # at rest on the host: to the device's runtime once, then kept there
+            v.data = put(v.data, device, copy=False)
+        if refs(v) - v.uses == _LEAF_REFS and refs(v.data) == _DATA_REFS:
+            dead.append(i)
+        i += 1
+    scalars = []
+    if floats:
+        scalars.append(np.array(floats, np.float64))
+    if ints:
+        scalars.append(np.array(ints, np.int64))
+    if complexes:
+        scalars.append(np.array(complexes, np.complex128))
+    return tuple(key), leaves, scalars, live, tuple(dead)
+
+
+def _reset(kept):
+    for node in kept:
+        for v in node[1]:
+            if type(v) is Value:
                 v.pos = -1
                 v.uses = 0
+        for v in node[2]:
+            v.pos = -1
+            v.uses = 0
+
+
+def lowered(device):
+    """The pending program of a device, lowered and not run (a jax `Lowered`); None when nothing is pending."""
+    with device.graph.lock:
+        kept: list = []
+        nodes = device.graph.pending[:]
+        try:
+            p = _prepare(device, nodes, kept)
+            return None if p is None else compile_.lower(device, kept, p[1], p[3], ())[0]
+        finally:
+            _reset(kept)
 
 
 def _find(key, positions, dead):

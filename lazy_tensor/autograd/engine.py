@@ -9,7 +9,7 @@ import itertools
 
 import numpy as np
 
-from lazy_tensor import device as device_
+from lazy_tensor import devices as device_
 from lazy_tensor.node import AccumulateGrad, Node, OpNode
 from lazy_tensor.modes import modes
 from lazy_tensor.tensor import Tape, Tensor, _Packed, _Written, emit, emit_grad, emit_many, no_tape, wrap

@@ -15,7 +15,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from lazy_tensor import device as device_
+from lazy_tensor import devices as device_
 from lazy_tensor import dtypes
 
 from lazy_tensor.modes import modes
@@ -136,9 +136,18 @@ class Op:
         except (TypeError, ValueError) as e:
             if type(e) in (TypeError, ValueError) and _ours(e):
                 raise
+            self._check_broadcast(key)
             raise RuntimeError(f"{self.name}: {_told(e)} (given {self._describe(key)})") from e
         found = self.kernels[key] = (kernel, bare[0])
         return found
+
+    def _check_broadcast(self, key):
+        """Raise torch's error when the promoted operands do not broadcast."""
+        shapes = [k.shape for p, k in zip(self.params, key, strict=True) if p.name in self.promoted and isinstance(k, Aval)]
+        try:
+            _common.broadcast_shapes(*shapes)
+        except RuntimeError as e:
+            raise RuntimeError(f"{e} ({self.name}: given {self._describe(key)})") from None
 
     def _describe(self, key):
         parts = []
