@@ -23,4 +23,11 @@ from jax.interpreters.partial_eval import dce_jaxpr  # noqa: E402
 
 x64 = jax.enable_x64
 
-__all__ = ["ClosedJaxpr", "Literal", "jaxpr_as_fun", "dce_jaxpr", "x64"]
+
+def sub_jaxpr(jaxpr, consts, eqns, invars, outvars):
+    """A closed jaxpr of some of another's equations."""
+    return ClosedJaxpr(jaxpr.replace(invars=list(invars), outvars=list(outvars), eqns=list(eqns),
+                                     debug_info=jaxpr.debug_info.with_unknown_names()), consts)
+
+
+__all__ = ["ClosedJaxpr", "Literal", "jaxpr_as_fun", "dce_jaxpr", "sub_jaxpr", "x64"]

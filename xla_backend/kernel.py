@@ -12,7 +12,7 @@ import jax
 import numpy as np
 
 from xla_backend import metrics
-from xla_backend._jax import ClosedJaxpr, Literal, dce_jaxpr, jaxpr_as_fun, x64
+from xla_backend._jax import ClosedJaxpr, Literal, dce_jaxpr, jaxpr_as_fun, sub_jaxpr, x64
 from xla_backend.graph import aval
 
 # Primitives whose results backward keeps rather than recomputes: loops, contractions, factorizations, random bits.
@@ -164,20 +164,14 @@ class Plan:
                     mids.append(v)
                 where.append(("mid", mids.index(v)))
 
-        wanted = [v in mids for v in jaxpr.outvars]
-        seen = set()
-        for k, v in enumerate(jaxpr.outvars):  # each mid once
-            wanted[k] = wanted[k] and v not in seen
-            if wanted[k]:
-                seen.add(v)
-        order = [v for k, v in enumerate(jaxpr.outvars) if wanted[k]]
-        mid_jaxpr, mid_used = dce_jaxpr(jaxpr, wanted)
+        # What recomputes the mids, from inputs and outputs alone.
+        recipe, reads = _slice(jaxpr, mids, {*jaxpr.invars, *jaxpr.constvars, *out_index})
         if not mids:
             self.mode = "recompute"
         elif kernel.residuals != "auto" and allow_save:
             self.mode = kernel.residuals
         else:
-            heavy = allow_save and _has_heavy(mid_jaxpr)
+            heavy = allow_save and _has_heavy_eqns(recipe)
             self.mode = "save" if heavy else "recompute"
         res_avals = [v.aval for v in mids]
         ct_avals = [kernel.outs[j] for j in cts]
@@ -194,10 +188,9 @@ class Plan:
                     ct = rest
                     res = ()
                     if mids:
-                        used = [got_in[i] for i, u in enumerate(mid_used) if u]
-                        vals = jaxpr_as_fun(ClosedJaxpr(mid_jaxpr, consts))(*used)
-                        by = dict(zip(order, vals, strict=True))
-                        res = [by[v] for v in mids]
+                        again = sub_jaxpr(jaxpr, consts, recipe, [*(jaxpr.invars[i] for i in got_in),
+                                                                  *(jaxpr.outvars[i] for i in got_out)], mids)
+                        res = jaxpr_as_fun(again)(*got_in.values(), *got_out.values())
                 leaves = []
                 for kind, x in where:
                     leaves.append(got_in[x] if kind == "in" else got_out[x] if kind == "out"
@@ -206,9 +199,12 @@ class Plan:
                 return tuple(map(_conj, grads))
             return backward
 
-        in_ids = sorted({x for kind, x in where if kind == "in"}
-                        | ({i for i, u in enumerate(mid_used) if u} if mids and self.mode == "recompute" else set()))
-        out_ids = sorted({x for kind, x in where if kind == "out"})
+        in_ids = {x for kind, x in where if kind == "in"}
+        out_ids = {x for kind, x in where if kind == "out"}
+        if self.mode == "recompute":
+            in_ids |= {in_index[v] for v in reads if v in in_index}
+            out_ids |= {out_index[v] for v in reads if v in out_index and v not in in_index}
+        in_ids, out_ids = sorted(in_ids), sorted(out_ids)
         with_res = self.mode == "save"
         args = [*(ins[i] for i in in_ids), *(kernel.outs[i] for i in out_ids), *(res_avals if with_res else ()), *ct_avals]
         bwd = jax.make_jaxpr(make(in_ids, out_ids, with_res))(*map(_as_struct, args))
@@ -266,8 +262,24 @@ def _picker(idx):
     return itemgetter(*idx)
 
 
+def _slice(jaxpr, targets, available):
+    """(the equations that make targets from available variables, in order; the available variables they read)."""
+    need, eqns, reads = set(targets) - available, [], set()
+    for eqn in reversed(jaxpr.eqns):
+        if any(v in need for v in eqn.outvars):
+            eqns.append(eqn)
+            for v in eqn.invars:
+                if not isinstance(v, Literal):
+                    (reads if v in available else need).add(v)
+    return eqns[::-1], reads
+
+
 def _has_heavy(jaxpr) -> bool:
-    for eqn in jaxpr.eqns:
+    return _has_heavy_eqns(jaxpr.eqns)
+
+
+def _has_heavy_eqns(eqns) -> bool:
+    for eqn in eqns:
         if eqn.primitive.name in HEAVY:
             return True
         for p in jax.tree_util.tree_leaves(list(eqn.params.values()), is_leaf=lambda x: hasattr(x, "eqns")):
