@@ -82,15 +82,14 @@ from lazy_tensor.settings import (  # noqa: E402
     default_generator,
     dump,
     e,
-    get_default_device as _unused_default,  # noqa: F401
     get_float32_matmul_precision,
     get_num_interop_threads,
     get_num_threads,
     get_rng_state,
     inf,
     initial_seed,
-    is_tensor,
     is_storage,
+    is_tensor,
     manual_seed,
     nan,
     newaxis,
@@ -105,6 +104,9 @@ from lazy_tensor.settings import (  # noqa: E402
     sync_step,
     typename,
     use_deterministic_algorithms,
+)
+from lazy_tensor.settings import (
+    get_default_device as _unused_default,  # noqa: F401
 )
 
 _SUBMODULES = ("nn", "optim", "utils", "amp", "func", "jit", "linalg", "fft", "special", "signal", "masked", "serialization",

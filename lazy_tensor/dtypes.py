@@ -1,7 +1,7 @@
 """dtypes as PyTorch names them, and its promotion rules."""
 from __future__ import annotations
 
-from functools import lru_cache
+from functools import cache
 
 import jax.numpy as jnp
 import ml_dtypes
@@ -113,7 +113,7 @@ def _category(d):
     return 3 if k == "c" else 2
 
 
-@lru_cache(maxsize=None)
+@cache
 def promote_np(a, b):
     """torch.promote_types over NumPy dtypes."""
     if a == b:

@@ -2,7 +2,6 @@
 from __future__ import annotations
 
 import functools
-import warnings
 
 import numpy as np
 
@@ -11,7 +10,7 @@ from lazy_tensor import devices as device_
 from lazy_tensor.modes import modes
 from lazy_tensor.ops import _define, core
 from lazy_tensor.ops._define import check_inplace, publish
-from lazy_tensor.tensor import AccumulateGrad, Tensor, assign_, no_tape, wrap
+from lazy_tensor.tensor import Tensor, assign_, no_tape, wrap
 
 
 def _parse_to(args, kw):

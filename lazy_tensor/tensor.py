@@ -16,8 +16,8 @@ import numpy as np
 
 from lazy_tensor import devices as device_
 from lazy_tensor import dtypes
-from lazy_tensor.node import AccumulateGrad, OpNode, _next
 from lazy_tensor.modes import modes
+from lazy_tensor.node import AccumulateGrad, OpNode, _next
 from xla_backend import graph, runtime, transfer
 from xla_backend.graph import Value, aval
 from xla_backend.kernel import _picker
@@ -408,7 +408,7 @@ def _write_through(t, w, r, name):
         t._v = Value(t._v.aval, np.array(transfer.to_host(r._v)))
         return
     tracked = w.tracked and modes.grad
-    if tracked and type(root._gn) is AccumulateGrad and (r._gn is not None or True) and root._gn is not None:
+    if tracked and type(root._gn) is AccumulateGrad:
         raise RuntimeError("a view of a leaf Variable that requires grad is being used in an in-place operation.")
     if tracked:
         value = _replay_write(root, w.steps, r)
@@ -417,12 +417,9 @@ def _write_through(t, w, r, name):
             value = _replay_write(root, w.steps, r)
     before = root._v
     root._v = value._v
-    if w.tracked:
-        w.storage.version += 1
-    else:  # .data: aliases must see the write, the tape must not: versions move for readers only
-        w.storage.version += 1
-        if before.guard is not None and type(before.guard) is tuple:
-            before.guard = None
+    w.storage.version += 1
+    if not w.tracked and type(before.guard) is tuple:
+        before.guard = None  # .data: aliases see the write, the tape does not
     rw = root._view
     rw.seen = w.storage.version
     if root._v.guard is None:

@@ -10,10 +10,11 @@ import math
 import time
 from pathlib import Path
 
-import lazy_tensor as torch
 import lazy_tensor.nn.functional as F
-from lazy_tensor import nn
 from lazy_tensor.utils.data import DataLoader, Dataset
+
+import lazy_tensor as torch
+from lazy_tensor import nn
 
 try:
     import matplotlib

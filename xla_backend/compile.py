@@ -15,9 +15,6 @@ from xla_backend._jax import x64
 from xla_backend.graph import Value
 
 
-
-
-
 class Variant:
     """An executable for one program, one set of outputs, one set of donated inputs."""
 

@@ -86,7 +86,8 @@ def difference(new: Record, old: Record) -> str:
         longer = new if len(new.ops) > len(old.ops) else old
         op = longer.ops[min(len(new.ops), len(old.ops))]
         verb = "has more ops" if longer is new else "has fewer ops"
-        return f"it {verb} ({len(new.ops)}, were {len(old.ops)}); the first that only one has: {op[0]} at {line(*op[3]) or 'unknown line'}"
+        return (f"it {verb} ({len(new.ops)}, were {len(old.ops)}); the first that only one has: {op[0]} at "
+                f"{line(*op[3]) or 'unknown line'}")
     if new.args != old.args:
         i = next(i for i, (a, b) in enumerate(zip(new.args, old.args, strict=False)) if a != b)
         return f"input {i} is {new.args[i]}; it was {old.args[i]}"

@@ -103,7 +103,7 @@ class Config:
         self.single = len(self.outs) == 1
         self.pending = dev.graph.pending
         self.push = self.pending.append
-        self.host = None      # a NumPy rule, set by the front end for host devices
+        self.host = True if dev.host else None  # on the host device: True, or the front end's NumPy rule
         self.grads = {}       # mask -> what the tape keeps, set by the front end
 
 
@@ -208,7 +208,8 @@ class Plan:
         with_res = self.mode == "save"
         args = [*(ins[i] for i in in_ids), *(kernel.outs[i] for i in out_ids), *(res_avals if with_res else ()), *ct_avals]
         bwd = jax.make_jaxpr(make(in_ids, out_ids, with_res))(*map(_as_struct, args))
-        dce, used = dce_jaxpr(bwd.jaxpr, [True] * len(bwd.jaxpr.outvars), instantiate=[False] * (len(args) - len(ct_avals)) + [True] * len(ct_avals))
+        dce, used = dce_jaxpr(bwd.jaxpr, [True] * len(bwd.jaxpr.outvars),
+                              instantiate=[False] * (len(args) - len(ct_avals)) + [True] * len(ct_avals))
         n_in, n_o = len(in_ids), len(out_ids)
         self.saved_ins = tuple(i for i, u in zip(in_ids, used, strict=False) if u)
         self.saved_outs = tuple(i for i, u in zip(out_ids, used[n_in:], strict=False) if u)

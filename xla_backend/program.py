@@ -173,13 +173,13 @@ def _prepare(device, nodes, kept):
     v = ins = outs = None
 
     dead = []
-    i = 0
+    i = 0  # not enumerate, whose tuple would hold one more reference
     for v in leaves:
         if type(v.data) is np.ndarray:  # at rest on the host: to the device's runtime once, then kept there
             v.data = put(v.data, device, copy=False)
         if refs(v) - v.uses == _LEAF_REFS and refs(v.data) == _DATA_REFS:
             dead.append(i)
-        i += 1
+        i += 1  # noqa: SIM113
     scalars = []
     if floats:
         scalars.append(np.array(floats, np.float64))

@@ -6,7 +6,6 @@ saved); each may import those before it.
 from __future__ import annotations
 
 from lazy_tensor.autograd.engine import full, run
-from lazy_tensor.node import AccumulateGrad, Node
 from lazy_tensor.modes import (
     detect_anomaly,
     enable_grad,
@@ -16,6 +15,7 @@ from lazy_tensor.modes import (
     set_detect_anomaly,
     set_grad_enabled,
 )
+from lazy_tensor.node import AccumulateGrad, Node
 from lazy_tensor.tensor import Tensor
 
 

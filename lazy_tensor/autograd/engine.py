@@ -7,15 +7,17 @@ from __future__ import annotations
 
 import itertools
 
+import jax.numpy as jnp
 import numpy as np
 
-from lazy_tensor import devices as device_
-from lazy_tensor.node import AccumulateGrad, Node, OpNode
 from lazy_tensor.modes import modes
-from lazy_tensor.tensor import Tape, Tensor, _Packed, _Written, emit, emit_grad, emit_many, no_tape, wrap
-from xla_backend import graph, runtime, transfer
-from xla_backend.graph import Value, aval
+from lazy_tensor.node import AccumulateGrad, Node, OpNode
+from lazy_tensor.tensor import Tensor, _Packed, _snapshot, _Written, emit, emit_grad, emit_many, no_tape, wrap
+from xla_backend import graph, transfer
+from xla_backend.debug import line
+from xla_backend.graph import Value
 from xla_backend.kernel import Kernel
+from xla_backend.program import sync
 
 _epochs = itertools.count(1)
 _new = object.__new__
@@ -27,17 +29,7 @@ def _add_config(a):
     """The configuration that adds two gradients of one aval."""
     found = _adds.get(a)
     if found is None:
-        kernel = _kernel("accumulate", lambda x, y: (x + y,), (a.core, a.core))
-        found = _adds[a] = kernel.on(a.device)
-        found.host = True
-    return found
-
-
-def _kernel(name, fn, ins):
-    key = (name, ins)
-    found = _consts.get(key)
-    if found is None:
-        found = _consts[key] = Kernel(name, fn, ins)
+        found = _adds[a] = Kernel("accumulate", lambda x, y: (x + y,), (a.core, a.core)).on(a.device)
     return found
 
 
@@ -64,22 +56,11 @@ def _call(config, tensors):
 
 def full(a, x):
     """A tensor of aval a filled with a Python float (ones for the root, zeros for what no gradient reached)."""
-    def fn():
-        import jax.numpy as jnp
-        return (jnp.full(a.shape, x, a.dtype),)
-    config = _kernel(f"full_{x}", fn, ()) if False else _const_kernel(a, x)
+    config = _consts.get((a, x))
+    if config is None:
+        kernel = Kernel("ones" if x == 1 else "zeros", lambda: (jnp.full(a.shape, x, a.dtype),), ())
+        config = _consts[(a, x)] = kernel.on(a.device)
     return emit(config, ())
-
-
-def _const_kernel(a, x):
-    key = (a, x)
-    found = _consts.get(key)
-    if found is None:
-        import jax.numpy as jnp
-        found = Kernel("ones" if x == 1 else "zeros", lambda: (jnp.full(a.shape, x, a.dtype),), ()).on(a.device)
-        found.host = True
-        _consts[key] = found
-    return found
 
 
 # ------------------------------------------------------------------------------------------- Python nodes
@@ -284,22 +265,10 @@ def _check_guard(node, v):
         how = f"was overwritten by {g.name}"
     else:
         return
-    from xla_backend.debug import line
     at = line(node.code, node.lasti)
     raise RuntimeError("one of the variables needed for gradient computation has been modified by an inplace operation: "
                        f"[{v.aval.dtype.name} {list(v.aval.shape)}], input or output of {node.name()}"
                        + (f" recorded at {at}," if at else "") + f" {how}. Write to a clone, or use an out-of-place operation.")
-
-
-def _tape_for(node, present):
-    """The node's tape for the outputs whose cotangents are present."""
-    tape = node.tape
-    if present == tape.plan.cts:
-        return tape
-    sub = tape.subs.get(present)
-    if sub is None:
-        sub = tape.subs[present] = tape.plan.kernel.plan(tape.plan.mask, present)
-    return sub
 
 
 def _op_fast(node, buf, retain):
@@ -308,9 +277,7 @@ def _op_fast(node, buf, retain):
         cts = (buf,)
     else:
         wanted = tape.plan.cts
-        if None in buf and any(buf[j] is None for j in wanted):
-            buf = [b if b is not None else (full(tape.outs[j], 0.0)._v if j in wanted else None) for j, b in enumerate(buf)]
-        cts = tuple([buf[j] for j in wanted])
+        cts = tuple([buf[j] if buf[j] is not None else full(tape.outs[j], 0.0)._v for j in wanted])
     picked, _ = _saved(node, retain)
     route = tape.route
     if route is not None:
@@ -327,11 +294,9 @@ def _op_fast(node, buf, retain):
         outs = tuple([Value(a) for a in bwd.outs])
     ins = picked + cts
     if bwd.device.host:
-        from lazy_tensor.tensor import _snapshot
         ins = _snapshot(ins)
     bwd.push((bwd, ins, outs, node.code, node.lasti))
     if len(bwd.pending) >= graph.PENDING_LIMIT:
-        from xla_backend.program import sync
         sync(bwd.device, "the bound on pending operations")
     return outs
 
@@ -361,7 +326,6 @@ def _op_graph(node, buf, retain):
         tensors.append(t)
     tensors += cts
     config = plan.bwd.on(tape.device)
-    config.host = True
     return _mixed_call(config, tensors)
 
 
@@ -440,7 +404,6 @@ def _accumulate(node, g, graph_mode):
 def _check_nan(node, grads, graph_mode):
     if not modes.anomaly_check_nan:
         return
-    from xla_backend.debug import line
     for k, g in enumerate(grads):
         if g is None:
             continue
@@ -451,5 +414,3 @@ def _check_nan(node, grads, graph_mode):
             raise RuntimeError(f"Function '{node.name()}' returned nan values in its {k}th output."
                                + (f" The forward op was recorded at {at}." if at else ""))
 
-
-__all__ = ["run", "copy_tensor", "copy_node", "full", "CopyNode", "Tape", "aval", "device_"]

@@ -3,8 +3,8 @@ from __future__ import annotations
 
 import functools
 
-from lazy_tensor.node import Node
 from lazy_tensor.modes import modes
+from lazy_tensor.node import Node
 from lazy_tensor.tensor import AccumulateGrad, Tensor, _plain, no_tape, wrap
 
 

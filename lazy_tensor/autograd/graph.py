@@ -1,8 +1,8 @@
 """torch.autograd.graph: hooks on what backward saves, and on several gradients at once."""
 from __future__ import annotations
 
-from lazy_tensor.node import Node, RemovableHandle
 from lazy_tensor.modes import modes
+from lazy_tensor.node import Node, RemovableHandle
 
 
 class saved_tensors_hooks:

@@ -17,7 +17,6 @@ import numpy as np
 
 from lazy_tensor import devices as device_
 from lazy_tensor import dtypes
-
 from lazy_tensor.modes import modes
 from lazy_tensor.node import AccumulateGrad
 from lazy_tensor.ops import _common
@@ -233,15 +232,12 @@ class Op:
         kernel, bare = self._kernel(core)
         config = kernel.on(device)
         config.single = bare
-        if device.host and config.host is None:
-            rule = self.host_rule
-            if rule is not None:
-                def run(*arrays):
-                    r = rule(**self._bind(core, arrays, np))
-                    return r if isinstance(r, (tuple, list)) else (r,)
-                config.host = run
-            else:
-                config.host = True
+        rule = self.host_rule
+        if config.host is True and rule is not None:
+            def run(*arrays):
+                r = rule(**self._bind(core, arrays, np))
+                return r if isinstance(r, (tuple, list)) else (r,)
+            config.host = run
         self.table[key] = config
         return config
 

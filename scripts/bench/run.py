@@ -16,8 +16,8 @@ import time
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
-import common  # noqa: E402
-import numpy as np  # noqa: E402
+import common
+import numpy as np
 
 HERE = Path(__file__).resolve()
 rows: list[tuple[str, str, str]] = []

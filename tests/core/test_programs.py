@@ -43,7 +43,7 @@ def test_no_op_runs_twice(counts):
 def test_dead_nodes_are_not_run(counts):
     x = leaf([1, 2])
     for _ in range(50):
-        x + 1  # noqa: B018
+        x + 1
     y = x * 3
     assert y.tolist() == [3, 6]
     assert counts.nodes_run == 1

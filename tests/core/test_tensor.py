@@ -190,7 +190,7 @@ def test_seed_out_of_range():
 
 def test_missing_names_suggest_the_nearest():
     with pytest.raises(AttributeError, match="has no attribute 'matmull'.*matmul"):
-        lt.matmull  # noqa: B018
+        lt.matmull
 
 
 def test_host_data_movement_compiles_nothing(counts):
