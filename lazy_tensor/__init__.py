@@ -5,7 +5,6 @@ Rooms: `tensor` (the handle), `ops` (one file a family), `autograd`, `nn`, `opti
 """
 from __future__ import annotations
 
-import difflib
 import importlib
 import sys as _sys
 
@@ -105,10 +104,8 @@ from lazy_tensor.settings import (  # noqa: E402
     typename,
     use_deterministic_algorithms,
 )
-from lazy_tensor.settings import (
-    get_default_device as _unused_default,  # noqa: F401
-)
 
+_missing = _mechanism.missing("", globals())
 _SUBMODULES = ("nn", "optim", "utils", "amp", "func", "jit", "linalg", "fft", "special", "signal", "masked", "serialization",
                "distributed", "cuda", "backends", "random", "testing", "hub", "accelerator", "overrides", "version", "library",
                "compiler", "distributions", "multiprocessing", "types", "xla", "mps", "cpu", "return_types", "onnx", "profiler")
@@ -131,9 +128,7 @@ def __getattr__(name):
     if name in ("set_printoptions", "get_printoptions"):
         from lazy_tensor import printing
         return getattr(printing, name)
-    near = difflib.get_close_matches(name, [n for n in globals() if not n.startswith("_")], 3, 0.6)
-    hint = f"; the nearest that exist: {', '.join(near)}" if near else ""
-    raise AttributeError(f"module 'lazy_tensor' has no attribute {name!r}{hint}")
+    return _missing(name)
 
 
 def __dir__():

@@ -9,7 +9,6 @@ import numpy as np
 
 from lazy_tensor import creation, dtypes
 from lazy_tensor import devices as device_
-from lazy_tensor.devices import get_default_device
 from lazy_tensor.ops import _common
 from lazy_tensor.tensor import Tensor
 from xla_backend import debug, program, runtime
@@ -173,5 +172,3 @@ def compiled_with_cxx11_abi() -> bool:
     """True."""
     return True
 
-
-__all__ = ["get_default_device"]

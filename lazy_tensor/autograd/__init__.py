@@ -54,7 +54,9 @@ def _roots(tensors, grads, what):
                 if g._v.aval.device is not t._v.aval.device:
                     raise RuntimeError(f"{what}: the gradient is on {g.device}, the output on {t.device}")
                 if g.dtype.is_complex != t.dtype.is_complex:
-                    raise RuntimeError(f"For complex Tensors, both grad_output and output are required to have the same dtype. Mismatch in dtype: grad_output[{len(cts)}] has a dtype of {g.dtype} and output[{len(cts)}] has a dtype of {t.dtype}.")
+                    raise RuntimeError("For complex Tensors, both grad_output and output are required to have the same dtype. Mismatch in "
+                                       f"dtype: grad_output[{len(cts)}] has a dtype of {g.dtype} and output[{len(cts)}] has a dtype of "
+                                       f"{t.dtype}.")
                 g = g.to(t.dtype)
         roots.append((t._gn, t._oi))
         cts.append(g)

@@ -6,6 +6,7 @@ list for a tuple, a number where a tensor may stand, mixed devices, errors) goes
 """
 from __future__ import annotations
 
+import difflib
 import functools
 import inspect
 import re
@@ -38,6 +39,16 @@ def namespace(prefix: str) -> dict[str, object]:
     """The public functions of a namespace ("" for lazy_tensor itself): name -> callable."""
     head = prefix + "." if prefix else ""
     return {p[len(head):]: f for p, f in _public.items() if p.startswith(head) and "." not in p[len(head):]}
+
+
+def missing(prefix: str, names: dict):
+    """A module's `__getattr__` that names the nearest existing functions."""
+    def __getattr__(name):
+        near = difflib.get_close_matches(name, [n for n in names if not n.startswith("_")], 3, 0.6)
+        hint = f"; the nearest that exist: {', '.join(near)}" if near else ""
+        head = f"lazy_tensor.{prefix}" if prefix else "lazy_tensor"
+        raise AttributeError(f"module {head!r} has no attribute {name!r}{hint}")
+    return __getattr__
 
 
 def methods() -> dict[str, object]:
@@ -550,8 +561,7 @@ def _default_key(p):
 def _show(k):
     if isinstance(k, Aval):
         return ("a number" if k.weak else f"{k.dtype.name}{list(k.shape)}")
-    if isinstance(k, tuple) and len(k) == 2 and (isinstance(k[0], type) or isinstance(k[0], tuple)) and not isinstance(k[0], Aval) \
-            and not isinstance(k[1], Aval):
+    if isinstance(k, tuple) and len(k) == 2 and isinstance(k[0], (type, tuple)) and not isinstance(k[1], Aval):
         return repr(k[1])
     if isinstance(k, tuple):
         return "[" + ", ".join(map(_show, k)) + "]"

@@ -103,7 +103,8 @@ def mlp():
         loss.backward()
         opt.step()
         return loss.item()
-    p = [(jnp.asarray(r.standard_normal((i, o)) / i ** 0.5, jnp.float32), jnp.zeros(o, jnp.float32)) for i, o in ((784, 256), (256, 256), (256, 10))]
+    p = [(jnp.asarray(r.standard_normal((i, o)) / i ** 0.5, jnp.float32), jnp.zeros(o, jnp.float32))
+         for i, o in ((784, 256), (256, 256), (256, 10))]
     z = jax.tree.map(jnp.zeros_like, p)
     state = [p, z, jax.tree.map(jnp.zeros_like, p), 0]
 
@@ -215,7 +216,8 @@ def chain():
             "t = time.perf_counter(); h = x\n"
             "for i in range(3000): h = h.tanh() if i % 3 == 0 else (h * 1.01 if i % 3 == 1 else h + x)\n"
             "h.sum().backward(); torch.sync(wait=True); print(time.perf_counter() - t)")
-    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env=dict(os.environ, XLA_BACKEND_CACHE="0"))
+    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True,
+                         env=dict(os.environ, XLA_BACKEND_CACHE="0"))
     row("3,000 elementwise ops with backward, first step (s)", f"{float(out.stdout.split()[-1]):.1f}", "<= 15")
 
 

@@ -36,9 +36,11 @@ def test_promote_types(a, b, result):
 
 @pytest.mark.parametrize(("make", "result"), [
     (lambda: lt.ones(2, dtype=lt.float16) * 2.5, "float16"), (lambda: lt.ones(2, dtype=lt.int32) * 2.5, "float32"),
-    (lambda: lt.ones(2, dtype=lt.int32) + lt.tensor(1), "int32"), (lambda: lt.ones(2, dtype=lt.int32) + lt.tensor(1.0, dtype=lt.float64), "float64"),
+    (lambda: lt.ones(2, dtype=lt.int32) + lt.tensor(1), "int32"),
+    (lambda: lt.ones(2, dtype=lt.int32) + lt.tensor(1.0, dtype=lt.float64), "float64"),
     (lambda: lt.ones(2) + lt.tensor(1.0, dtype=lt.float64), "float32"), (lambda: lt.ones(2, dtype=lt.bool) + 1, "int64"),
-    (lambda: lt.ones(2, dtype=lt.uint8) + 300, "uint8"), (lambda: lt.ones(2) * 1j, "complex64"), (lambda: 1 - lt.ones(2, dtype=lt.int8), "int8"),
+    (lambda: lt.ones(2, dtype=lt.uint8) + 300, "uint8"), (lambda: lt.ones(2) * 1j, "complex64"),
+    (lambda: 1 - lt.ones(2, dtype=lt.int8), "int8"),
     (lambda: lt.ones(2, dtype=lt.int64) / 2, "float32"), (lambda: 2 ** lt.ones(2, dtype=lt.int32), "int32"),
 ])
 def test_numbers_promote_by_category(make, result):

@@ -1,0 +1,7 @@
+"""torch.masked: the ops that are public there (lazy_tensor/ops)."""
+from __future__ import annotations
+
+from lazy_tensor.ops._define import missing, namespace
+
+globals().update(namespace("masked"))
+__getattr__ = missing("masked", globals())

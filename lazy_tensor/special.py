@@ -1,0 +1,7 @@
+"""torch.special: the ops that are public there (lazy_tensor/ops)."""
+from __future__ import annotations
+
+from lazy_tensor.ops._define import missing, namespace
+
+globals().update(namespace("special"))
+__getattr__ = missing("special", globals())
