@@ -108,11 +108,11 @@ def note(record: Record) -> None:
     with _lock:
         near = max((r for r in _history if r.device is record.device), key=lambda r: (_likeness(record, r), r.runs), default=None)
         record.why = "the first program" if near is None else difference(record, near)
-        steady = near is not None and near.runs > 2
+        steady = near is not None and near.runs > 20 and 2 * _likeness(record, near) > len(near.ops)
         _history.append(record)
         for old in list(_history)[-9:-8]:
             old.lowered = None  # a lowered module is large; the newest few are enough to look at
-    log = logging.info if not steady else logging.warning if near.runs > 20 else logging.info
+    log = logging.warning if steady else logging.info
     log("compiled a program of %d ops for %s in %.2f s (%s): %s", len(record.ops), record.device, record.seconds,
         record.reason, record.why)
 
