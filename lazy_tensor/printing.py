@@ -111,7 +111,7 @@ def _edges(a):
     n = _options.edgeitems
     for axis in range(a.ndim):
         if a.shape[axis] > 2 * n:
-            keep = list(range(n)) + list(range(a.shape[axis] - n, a.shape[axis]))
+            keep = np.r_[:n, a.shape[axis] - n:a.shape[axis]].astype(np.int64)
             a = np.take(a, keep, axis)
     return a
 
@@ -165,12 +165,9 @@ def tensor_str(array, dtype_name, device=None, requires_grad=False, grad_fn_name
     indent = len(prefix)
     default = dtypes.get_default_dtype()
     suffixes = [] if device is None else [f"device='{device}'"]
-    if array.size == 0:
-        if array.ndim != 1:
-            suffixes.append(f"size={tuple(array.shape)}")
-        plain = (default.name,)
-    else:
-        plain = (default.name, default.to_complex().name, "int64", "bool")
+    if array.ndim != 1 if array.size == 0 else not _options.edgeitems:
+        suffixes.append(f"size={tuple(array.shape)}")
+    plain = (default.name,) if array.size == 0 else (default.name, default.to_complex().name, "int64", "bool")
     if dtype_name not in plain:
         suffixes.append(f"dtype=torch.{dtype_name}")
     if grad_fn_name is not None:
