@@ -12,7 +12,7 @@ from absl import logging
 from jax import lax
 
 from xla_backend import debug, metrics
-from xla_backend._jax import x64
+from xla_backend._jax import make_cache_writes_atomic, x64
 from xla_backend.graph import Value
 
 
@@ -188,6 +188,7 @@ def set_up_cache() -> None:
     except OSError as e:
         logging.warning("no program cache between runs: cannot make %s (%s); XLA_BACKEND_CACHE moves it", folder, e)
         return
+    make_cache_writes_atomic()
     jax.config.update("jax_compilation_cache_dir", str(folder))
     jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.05)
     jax.config.update("jax_persistent_cache_min_entry_size_bytes", -1)
