@@ -63,7 +63,7 @@ class device:
 
 
 class _Local(threading.local):
-    default = None
+    default: device | None = None
 
 
 _local = _Local()

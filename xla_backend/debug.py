@@ -130,27 +130,27 @@ def explain(last: int = 10) -> str:
     return "\n".join(out)
 
 
-def dump(device, stage: str = "text") -> str:
+def dump(device, lower_pending, stage: str = "text") -> str:
     """The program pending on a device, or else the last one that ran: stage "text" (the recorded graph), "stablehlo",
-    "hlo" (optimised, as compiled) or "dot" (graphviz)."""
-    from xla_backend import program
-
+    "hlo" (optimised, as compiled) or "dot" (graphviz). `lower_pending` is `program.lowered`."""
     if stage not in ("text", "stablehlo", "hlo", "dot"):
         raise ValueError(f"dump: stage must be text, stablehlo, hlo or dot, got {stage!r}")
     pending = bool(device.graph.pending)
     record = next((r for r in reversed(_history) if r.device is device), None)
-    if not pending and record is None:
+    if pending:
+        if stage in ("text", "dot"):
+            return pending_text(device) if stage == "text" else dot(device)
+        lowered = lower_pending(device)
+        if lowered is None:
+            return "nothing pending is needed by anyone"
+        return lowered.as_text() if stage == "stablehlo" else lowered.compile().as_text()
+    if record is None:
         return "nothing was recorded yet"
-    if stage == "text":
-        return pending_text(device) if pending else record.text()
-    if stage == "dot":
-        return dot(device if pending else record)
-    lowered = program.lowered(device) if pending else record.lowered
-    if stage == "hlo" and not pending:
+    if stage in ("text", "dot"):
+        return record.text() if stage == "text" else dot(record)
+    if stage == "hlo":
         return record.executable.as_text()
-    if lowered is None:
-        return "nothing pending is needed by anyone"
-    return lowered.as_text() if stage == "stablehlo" else lowered.compile().as_text()
+    return record.lowered.as_text() if record.lowered is not None else "no longer kept"
 
 
 def last_record() -> Record | None:

@@ -141,15 +141,12 @@ def _batched(outputs, inputs, grad_outputs, create_graph, allow_unused, material
 from lazy_tensor.autograd import function, graph  # noqa: E402
 from lazy_tensor.autograd.function import Function  # noqa: E402
 
-Variable = Tensor
-
-
 class _VariableMeta(type):
     def __instancecheck__(cls, x):
         return isinstance(x, Tensor)
 
 
-class Variable(metaclass=_VariableMeta):  # noqa: F811
+class Variable(metaclass=_VariableMeta):
     """torch.autograd.Variable: since torch 0.4 a tensor is one; this returns its argument, with requires_grad set."""
 
     def __new__(cls, data, requires_grad=False, volatile=False):
