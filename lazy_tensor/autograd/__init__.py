@@ -141,6 +141,7 @@ def _batched(outputs, inputs, grad_outputs, create_graph, allow_unused, material
 from lazy_tensor.autograd import function, graph  # noqa: E402
 from lazy_tensor.autograd.function import Function  # noqa: E402
 
+
 class _VariableMeta(type):
     def __instancecheck__(cls, x):
         return isinstance(x, Tensor)
