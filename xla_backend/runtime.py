@@ -97,6 +97,8 @@ def put(array, dev: Device, copy: bool = True):
         metrics.counters["bytes_to_device"] += array.nbytes
         if copy:
             array = array.copy()
+    elif array.devices() == {dev.jax_device}:
+        return array  # the same object, so that its reference count tells who else holds the buffer
     with x64(True):
         return jax.device_put(array, dev.jax_device)
 
