@@ -9,6 +9,7 @@ import secrets
 import struct
 import tempfile
 import warnings
+import zlib
 from collections import OrderedDict
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -17,7 +18,6 @@ from shutil import copyfileobj
 import numpy as np
 
 from lazy_tensor import _archive, _unpickle, creation, devices, dtypes, strides
-from lazy_tensor.ops import _common
 from lazy_tensor.tensor import Tensor, as_view, no_tape, wrap
 
 __all__ = ["save", "load", "add_safe_globals", "clear_safe_globals", "get_safe_globals", "safe_globals",
@@ -75,6 +75,10 @@ class _Saver(pickle._Pickler):
     def save_global(self, obj, name=None):
         if type(obj) is dtypes.dtype:
             obj = _torch(f"torch.{obj.name}")
+        elif obj is Tensor:
+            obj = _torch("torch.Tensor")
+        elif isinstance(obj, type) and obj.__dict__.get("_is_parameter", False):
+            obj = _torch("torch.nn.parameter.Parameter")
         if type(obj) is _Name:
             self.write(pickle.GLOBAL + f"{obj.module}\n{obj.name}\n".encode())
             self.memoize(obj)
@@ -95,8 +99,6 @@ class _Saver(pickle._Pickler):
 
     def tensor(self, t):
         """The reduce value of a tensor or a Parameter."""
-        if not t.is_leaf and t.__dict__.keys() - _INTERNAL:
-            t = t.detach()
         state = {k: v for k, v in t.__dict__.items() if k not in _INTERNAL}
         if getattr(type(t), "_is_parameter", False):
             args = (_Plain(t), t.requires_grad, OrderedDict())
@@ -244,12 +246,11 @@ def _write_zip(obj, out, protocol, name):
     archive.add(".format_version", b"1")
     archive.add(".storage_alignment", b"64")
     archive.add("byteorder", b"little")
-    digest = hash(data) & (2**63 - 1)
     for key, root in storages:
         a = _bytes(root)
         archive.add(f"data/{key}", a if np.little_endian else _swapped(a))
     archive.add("version", b"3\n")
-    archive.add(".data/serialization_id", f"{len(data):020d}{digest:020d}".encode())
+    archive.add(".data/serialization_id", f"{zlib.crc32(data):020d}{len(data):020d}".encode())
     archive.close()
 
 
@@ -269,7 +270,9 @@ def _write_legacy(obj, out, protocol, name):
 
 
 def _swapped(a):
-    return a.byteswap() if a.itemsize > 1 else a
+    """The elements with their bytes in the other order."""
+    width = a.itemsize // 2 if a.dtype.kind == "c" else a.itemsize
+    return a.view(f"u{width}").byteswap().view(a.dtype)
 
 
 # ------------------------------------------------------------------------------------------- loading
@@ -378,7 +381,7 @@ class _Builder:
             raise pickle.UnpicklingError(f"Weights only load failed: the persistent id {pid!r} is malformed")
         found = self.storages.get(key)
         if found is None:
-            data = self.fetch(key, (kind.dtype or np.dtype(np.uint8)).itemsize)
+            data = self.fetch(key)
             found = self.place(_Storage(data, location, devices.device("cpu")), location)
             self.storages[key] = found
         itemsize = kind.dtype.itemsize if kind.dtype is not None else 1
@@ -403,7 +406,7 @@ class _Builder:
             raise pickle.UnpicklingError("Weights only load failed: an untyped storage needs a dtype")
         t = self.window(storage.storage, np_dtype, storage.start + offset, _ints(size), _ints(stride))
         if isinstance(metadata, dict) and metadata:
-            t = t.resolve_neg() if not metadata.keys() & {"conj", "neg"} else self.lazy_bits(t, metadata)
+            t = self.lazy_bits(t, metadata)
         return t.requires_grad_(True) if requires_grad is True else t
 
     def lazy_bits(self, t, metadata):
@@ -430,7 +433,7 @@ class _Builder:
         n = math.prod(size)
         flat = s.data.view(dtype)
         if self.swap:
-            flat = flat.byteswap() if dtype.kind != "c" else flat.view(_common.real_dtype(dtype)).byteswap().view(dtype)
+            flat = _swapped(flat)
         if n == 0:
             if max(size, default=0) >= 2**40:
                 raise RuntimeError(f"load: sizes {list(size)} are out of range")
@@ -565,7 +568,7 @@ class _Trusting(pickle.Unpickler):
     def find_class(self, module, name):
         found = self.table.get(f"{module}.{name}")
         if found is not None:
-            return self.makers.get(found, found) if isinstance(found, type(_rebuild_tensor)) else found
+            return self.makers.get(found, found) if found is devices.device or callable(found) and not isinstance(found, type) else found
         if module == "torch" or module.startswith("torch."):
             raise _unpickle.refuse(f"{module}.{name}")
         return super().find_class(module, name)
@@ -656,7 +659,7 @@ def _load_zip(file, path, map_location, weights_only, mmap):
     if order not in (b"little", b"big"):
         raise ValueError(f"Unknown endianness type: {order!r}")
 
-    def fetch(key, itemsize):
+    def fetch(key):
         record = f"data/{key}"
         return archive.map(record) if mmap else np.frombuffer(archive.read(record), np.uint8)
     builder = _Builder(fetch, map_location, (order == b"little") != np.little_endian)
@@ -715,7 +718,7 @@ def _load_legacy(stream, map_location, weights_only):
         found[key] = np.frombuffer(data, np.uint8, n, start)
         stream.seek(n, os.SEEK_CUR)
 
-    def fetch(key, itemsize):
+    def fetch(key):
         if key not in found:
             raise RuntimeError(f"load: the legacy file has no storage {key!r}; it might be corrupted")
         return np.array(found[key])  # a copy: the file's bytes are not aligned

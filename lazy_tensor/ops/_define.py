@@ -326,6 +326,9 @@ class Op:
             else:
                 key.append(self._static(p, i, x))
         if dev is None:
+            if first is None and any(p.kind in (ARRAY, ARRAY_OR_SCALAR) for p in self.params):
+                p = next(p for p in self.params if p.kind in (ARRAY, ARRAY_OR_SCALAR))
+                raise TypeError(f"{self.name}(): argument '{p.name}' (position 1) must be Tensor, not {type(values[p.name]).__name__}")
             dev = first if first is not None else device_.resolve(None)
         if any(v.aval.device is not dev for v in ins if type(v) is Value):
             dev = self._one_device(ins, edges, key)
