@@ -12,18 +12,20 @@ import numpy as np
 _DICTS = (dict, OrderedDict, defaultdict, Counter)
 _FACTORIES = {f"{m}.{t.__name__}": t for m in ("builtins", "__builtin__")
               for t in (list, dict, int, float, str, bool, tuple, set, complex, bytearray)}
-_MODULE_HINT = ("If the file holds a whole Module, save its weights instead: lazy_tensor.save(model.state_dict(), path), "
+MODULE_HINT = ("Save a Module by its weights: lazy_tensor.save(model.state_dict(), path), "
                 "and read them with model.load_state_dict(lazy_tensor.load(path)).")
 
 
 def refuse(name):
     """The error of a name that the machine may not touch."""
-    whole = name.startswith(("torch.nn.modules.", "lazy_tensor.nn."))
-    first = (f"Weights only load failed: the file holds a whole Module (it names {name}). " if whole else
-             f"Weights only load failed: Unsupported global: GLOBAL {name} was not an allowed global by default; only tensors "
-             "and plain containers are. ")
+    if name.startswith(("torch.nn.modules.", "lazy_tensor.nn.")):
+        first = f"the file holds a whole Module (it names {name}). {MODULE_HINT}"
+    elif name.startswith("__main__.") or "." not in name:
+        first = f"Unsupported global: GLOBAL {name} was not an allowed global by default. {MODULE_HINT}"
+    else:
+        first = f"Unsupported global: GLOBAL {name} was not an allowed global by default; only tensors and plain containers are."
     return pickle.UnpicklingError(
-        first + _MODULE_HINT + f" If you trust the file, allow the name with lazy_tensor.serialization.add_safe_globals([{name}]), "
+        f"Weights only load failed: {first} If you trust the file, allow the name with lazy_tensor.serialization.add_safe_globals([{name}]), "
         "or pass weights_only=False, which can run any code in it.")
 
 

@@ -123,6 +123,8 @@ class _Saver(pickle._Pickler):
         key = self.storages.setdefault(identity, (str(id(root)) if self.legacy else str(len(self.storages)), root))[0]
         name = t.dtype.name
         typed = name in _STORAGE_OF
+        if self.legacy and not typed:
+            raise RuntimeError(f"save: the format before torch 1.6 cannot hold {name}; leave _use_new_zipfile_serialization at True")
         count = root.numel() if typed else root.nbytes
         kind = _torch(f"torch.{_STORAGE_OF[name]}" if typed else "torch.storage.UntypedStorage")
         pid = ("storage", kind, key, "cpu", count) + ((None,) if self.legacy else ())
@@ -570,7 +572,8 @@ class _Trusting(pickle.Unpickler):
         if found is not None:
             return self.makers.get(found, found) if found is devices.device or callable(found) and not isinstance(found, type) else found
         if module == "torch" or module.startswith("torch."):
-            raise _unpickle.refuse(f"{module}.{name}")
+            raise pickle.UnpicklingError(f"load: the file names {module}.{name}, an object of PyTorch's own code that lazy_tensor "
+                                         f"cannot stand in for. {_unpickle.MODULE_HINT}")
         return super().find_class(module, name)
 
 
