@@ -195,3 +195,14 @@ def set_up_cache() -> None:
 
 
 set_up_cache()
+
+
+def _callable() -> None:
+    """`xla_backend.compile(fn)` is torch_xla.compile: this module can be called."""
+    import sys
+
+    from xla_backend.api import CallableModule
+    sys.modules[__name__].__class__ = CallableModule
+
+
+_callable()

@@ -116,3 +116,12 @@ def synchronize() -> None:
     for dev in all_devices():
         with x64(True):
             jax.device_put(np.zeros((), np.int32), dev.jax_device).block_until_ready()
+
+
+def __getattr__(name):
+    """torch_xla.runtime's public names (`world_size`, `device_type`, ...) live in `xla_backend.xr`."""
+    if not name.startswith("_"):
+        from xla_backend import xr
+        if hasattr(xr, name) and getattr(getattr(xr, name), "__module__", "") == xr.__name__:
+            return getattr(xr, name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

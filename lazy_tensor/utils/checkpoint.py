@@ -16,6 +16,7 @@ import warnings
 from collections.abc import Callable
 from typing import Any
 
+from lazy_tensor.autograd.engine import _FREED
 from lazy_tensor.modes import enable_grad, modes, no_grad
 from lazy_tensor.node import Node
 from lazy_tensor.ops.barrier import barrier
@@ -128,8 +129,8 @@ class _Gate(Node):
     def name(self):
         return "CheckpointBackward"
 
-    def apply(self, cts):
-        self.frame.begin([c for c in cts if c is not None])
+    def apply_retain(self, cts, retain):
+        self.frame.begin([c for c in cts if c is not None], retain)
         return cts
 
 
@@ -144,6 +145,7 @@ class _Frame:
         self.saved: list = []        # metadata of what forward saved
         self.again: dict = {}        # index -> tensor of the latest rerun
         self.cts: list = []
+        self.retain = True           # whether another backward may follow; nothing is let go of before one has begun
         outer = modes.saved_hooks
         self.unpack_args = outer[1] if outer else None
         if outer:  # nested in another region: its hooks decide what becomes of our inputs
@@ -160,10 +162,9 @@ class _Frame:
 
     # --- backward
 
-    def begin(self, cts):
+    def begin(self, cts, retain):
         """Gradients have reached the region: forget what an earlier backward gathered."""
-        self.again = {}
-        self.cts = cts
+        self.again, self.cts, self.retain = {}, cts, retain
 
     def unpack(self, i):
         """The i-th tensor that forward saved, from a rerun."""
@@ -183,7 +184,13 @@ class _Frame:
         def refuse(i):
             raise CheckpointError("torch.utils.checkpoint: backward was called inside a region that is being recomputed for it")
 
+        if self.args is None:
+            raise RuntimeError(_FREED)
         args, kwargs = self.inputs()
+        # Whoever holds the loss holds this frame, and a held value is an output of the program: let go early.
+        self.cts = []
+        if not self.retain:
+            self.args = self.kwargs = None
         before = modes.saved_hooks, modes.cast, (random_.default._seed, random_.default._count)
         try:
             modes.saved_hooks, modes.cast = (gather, refuse), self.cast
