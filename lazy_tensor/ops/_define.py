@@ -72,7 +72,7 @@ _KINDS = {
     "Array": ARRAY, "Array|None": OPT_ARRAY, "Array|Scalar": ARRAY_OR_SCALAR, "Array|Scalar|None": ARRAY_OR_SCALAR,
     "Scalar": SCALAR, "Scalar|None": SCALAR, "Arrays": ARRAYS, "OptArrays": OPT_ARRAYS, "Scalars": SCALARS,
     "DType": DTYPE, "DType|None": DTYPE, "Size": SIZE, "Dims": DIMS, "Dims|None": DIMS, "Key": KEY, "Key|None": KEY,
-    "int": PLAIN, "bool": PLAIN, "str": PLAIN, "int|None": PLAIN, "bool|None": PLAIN, "str|None": PLAIN,
+    "int": PLAIN, "bool": PLAIN, "str": PLAIN, "tuple": PLAIN, "int|None": PLAIN, "bool|None": PLAIN, "str|None": PLAIN,
 }
 
 
