@@ -18,15 +18,14 @@ MODULE_HINT = ("Save a Module by its weights: lazy_tensor.save(model.state_dict(
 
 def refuse(name):
     """The error of a name that the machine may not touch."""
-    if name.startswith(("torch.nn.modules.", "lazy_tensor.nn.")):
-        first = f"the file holds a whole Module (it names {name}). {MODULE_HINT}"
-    elif name.startswith("__main__.") or "." not in name:
-        first = f"Unsupported global: GLOBAL {name} was not an allowed global by default. {MODULE_HINT}"
-    else:
-        first = f"Unsupported global: GLOBAL {name} was not an allowed global by default; only tensors and plain containers are."
+    if name.startswith("torch.nn.modules."):
+        return pickle.UnpicklingError(f"Weights only load failed: the file holds a whole Module of PyTorch's (it names {name}). {MODULE_HINT}")
+    first = f"Unsupported global: GLOBAL {name} was not an allowed global by default; only tensors and plain containers are."
+    if name.startswith(("lazy_tensor.nn.", "__main__.")):
+        first = f"the file holds a whole Module or another object (it names {name}). {MODULE_HINT}"
     return pickle.UnpicklingError(
-        f"Weights only load failed: {first} If you trust the file, allow the name with lazy_tensor.serialization.add_safe_globals([{name}]), "
-        "or pass weights_only=False, which can run any code in it.")
+        f"Weights only load failed: {first} If you trust the file, allow the name with lazy_tensor.serialization."
+        f"add_safe_globals([{name}]), or pass weights_only=False, which can run any code in it.")
 
 
 def _set(items=()):
