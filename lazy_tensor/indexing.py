@@ -89,7 +89,7 @@ def _dynamic_get(input, spec, starts):
     return jnp.expand_dims(out, tuple(new)) if new else out
 
 
-@op(where=None, name="slice", view=True, put=lambda base, new, *, spec, starts: _basic_put(base, new, spec, starts))
+@op(where=None, name="slice", view=True, put=lambda base, new, *, spec, starts: _basic_put(base, new, spec, starts), host=_basic_host)
 def _dynamic(input: Array, spec: tuple, starts: Scalars):
     """Basic indexing with run-time starts."""
     return _dynamic_get(input, spec, starts)
@@ -360,7 +360,7 @@ def getitem(self, index):
         return out[:0] if spec[0] == ("s0",) else out.narrow(0, 0, 0)
     if arrays:
         return _gather(self, _same_place(self, arrays), spec, starts)
-    if self._v.aval.device.host or _is_static(self._v.aval.shape, spec, starts):
+    if _is_static(self._v.aval.shape, spec, starts):
         return _static(self, spec, starts)
     return _dynamic(self, spec, starts)
 
