@@ -4,10 +4,9 @@ from __future__ import annotations
 
 def _find(name):
     from lazy_tensor.ops import _define
-    for attr in ("RETURN_TYPES", "return_types", "_return_types", "_named"):
-        table = getattr(_define, attr, None)
-        if isinstance(table, dict):
-            return table.get(name) or table.get(f"linalg_{name}")
+    for o in _define.ops.values():
+        if o.returns is not None and o.returns.__name__ == name:
+            return o.returns
     return None
 
 
