@@ -19,7 +19,8 @@ MODULE_HINT = ("Save a Module by its weights: lazy_tensor.save(model.state_dict(
 def refuse(name):
     """The error of a name that the machine may not touch."""
     if name.startswith("torch.nn.modules."):
-        return pickle.UnpicklingError(f"Weights only load failed: the file holds a whole Module of PyTorch's (it names {name}). {MODULE_HINT}")
+        return pickle.UnpicklingError(f"Weights only load failed: the file holds a whole Module of PyTorch's (it names {name}). "
+                                      f"{MODULE_HINT}")
     first = f"Unsupported global: GLOBAL {name} was not an allowed global by default; only tensors and plain containers are."
     if name.startswith(("lazy_tensor.nn.", "__main__.")):
         first = f"the file holds a whole Module or another object (it names {name}). {MODULE_HINT}"

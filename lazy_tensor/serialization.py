@@ -326,6 +326,10 @@ class _StorageType:
         self.dtype = dtype
 
 
+class _Users(Exception):
+    """Carries an error of the user's function past the machine, which would call the file corrupt."""
+
+
 def _place(map_location):
     """location -> device chooser for `map_location`: (storage, location) -> storage."""
     if map_location is None:
@@ -337,11 +341,14 @@ def _place(map_location):
         return lambda s, location: s.to(target)
     if callable(map_location):
         def chosen(s, location):
-            r = map_location(s, location)
-            if r is None:
-                return s
-            if not isinstance(r, _Storage):
-                raise TypeError(f"load: map_location must return the storage, moved or not, or None; got {type(r).__name__}")
+            try:
+                r = map_location(s, location)
+                if r is None:
+                    return s
+                if not isinstance(r, _Storage):
+                    raise TypeError(f"load: map_location must return the storage, moved or not, or None; got {type(r).__name__}")
+            except Exception as e:
+                raise _Users from e
             return r
         return chosen
     raise TypeError(f"load: map_location must be None, a str, a device, a dict or a function; got {type(map_location).__name__}")
@@ -670,9 +677,12 @@ def _load_zip(file, path, map_location, weights_only, mmap):
 
 
 def _unpickled(stream, builder, weights_only):
-    if weights_only:
-        return _bare(_unpickle.Machine(builder.names(), builder.calls(), builder.persistent, _safe).load(stream))
-    return _bare(_Trusting(stream, builder).load())
+    try:
+        if weights_only:
+            return _bare(_unpickle.Machine(builder.names(), builder.calls(), builder.persistent, _safe).load(stream))
+        return _bare(_Trusting(stream, builder).load())
+    except _Users as e:
+        raise e.__cause__ from None
 
 
 def _bare(x):

@@ -19,7 +19,8 @@ def state():
     d = {
         "dtypes": {n: torch.arange(6).reshape(2, 3).to(getattr(torch, n)) for n in DTYPES},
         "scalar": torch.tensor(3.5), "empty": torch.empty(0), "empty2": torch.empty(2, 0, 3),
-        "shared": shared, "shared_t": shared.t(), "shared_row": shared[1], "window": base[2:8:2], "expanded": torch.tensor([7.0]).expand(3, 2),
+        "shared": shared, "shared_t": shared.t(), "shared_row": shared[1], "window": base[2:8:2],
+        "expanded": torch.tensor([7.0]).expand(3, 2),
         "channels_last": conv.to(memory_format=torch.channels_last), "param": param, "param_again": param,
         "grad": torch.ones(2, requires_grad=True), "conj": torch.tensor([1 + 2j]).conj(), "neg": torch.tensor([1 + 2j]).conj().imag,
         "attr": with_attr, "size": torch.Size([2, 3]), "device": torch.device("cpu"), "dtype": torch.bfloat16,
