@@ -81,10 +81,6 @@ def _compare(a, b, options, path):
         for k in b:
             _compare(a[k], b[k], options, [*path, k])
         return
-    mixed = (Tensor, *arrays, *numbers)
-    if isinstance(a, mixed) and isinstance(b, mixed) and (isinstance(a, Tensor) or isinstance(b, Tensor)) is False:
-        _tensors(creation.as_tensor(a), creation.as_tensor(b), options, path)
-        return
     raise TypeError(f"No comparison pair was able to handle inputs of type {type(a)} and {type(b)}.")
 
 

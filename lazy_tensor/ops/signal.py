@@ -17,7 +17,9 @@ def _finish(values, dtype, device, requires_grad):
     return t.requires_grad_(True) if requires_grad else t
 
 
-def _check(name, m, layout):
+def _check(name, m, layout, dtype):
+    if dtype is not None and dtype.name not in ("float32", "float64"):
+        raise ValueError(f"{name} expects float32 or float64 dtypes, got: {dtype}")
     if m < 0:
         raise ValueError(f"{name} requires non-negative window length, got M={m}")
     if layout is not None and getattr(layout, "name", "strided") != "strided":
@@ -37,7 +39,7 @@ def _cosines(a, m, sym):
 @composite(where=WIN)
 def general_cosine(M, *, a, sym=True, dtype=None, layout=None, device=None, requires_grad=False):
     """The window sum_i (-1)^i a_i cos(2 pi i n / (M - 1)) (torch.signal.windows.general_cosine)."""
-    _check("general_cosine", M, layout)
+    _check("general_cosine", M, layout, dtype)
     if not isinstance(a, (list, tuple)) or not a:
         raise (ValueError if isinstance(a, (list, tuple)) else TypeError)("Coefficients must be a non-empty list/tuple")
     return _finish(_cosines(a, M, sym), dtype, device, requires_grad)
@@ -77,7 +79,7 @@ def nuttall(M, *, sym=True, dtype=None, layout=None, device=None, requires_grad=
 @composite(where=WIN)
 def bartlett(M, *, sym=True, dtype=None, layout=None, device=None, requires_grad=False):
     """1 - |2 n / (M - 1) - 1|."""
-    _check("bartlett", M, layout)
+    _check("bartlett", M, layout, dtype)
     n = np.arange(M)
     w = np.ones(M) if M <= 1 else 1 - np.abs(2 * n / (M - 1 if sym else M) - 1)
     return _finish(w, dtype, device, requires_grad)
@@ -86,14 +88,14 @@ def bartlett(M, *, sym=True, dtype=None, layout=None, device=None, requires_grad
 @composite(where=WIN)
 def cosine(M, *, sym=True, dtype=None, layout=None, device=None, requires_grad=False):
     """sin(pi (n + 1/2) / M)."""
-    _check("cosine", M, layout)
+    _check("cosine", M, layout, dtype)
     return _finish(np.sin(np.pi * (np.arange(M) + 0.5) / (M if sym else M + 1)) if M else np.zeros(0), dtype, device, requires_grad)
 
 
 @composite(where=WIN)
 def exponential(M, *, center=None, tau=1.0, sym=True, dtype=None, layout=None, device=None, requires_grad=False):
     """exp(-|n - center| / tau)."""
-    _check("exponential", M, layout)
+    _check("exponential", M, layout, dtype)
     if tau <= 0:
         raise ValueError(f"Tau must be positive, got: {tau} instead.")
     if sym and center is not None:
@@ -105,7 +107,7 @@ def exponential(M, *, center=None, tau=1.0, sym=True, dtype=None, layout=None, d
 @composite(where=WIN)
 def gaussian(M, *, std=1.0, sym=True, dtype=None, layout=None, device=None, requires_grad=False):
     """exp(-(n / std)^2 / 2) around the centre."""
-    _check("gaussian", M, layout)
+    _check("gaussian", M, layout, dtype)
     if std <= 0:
         raise ValueError(f"Standard deviation must be positive, got: {std} instead.")
     n = np.arange(M) - (M - 1 if sym else M) / 2
@@ -123,7 +125,7 @@ def _kaiser(m, beta, sym):
 @composite(where=WIN)
 def kaiser(M, *, beta=12.0, sym=True, dtype=None, layout=None, device=None, requires_grad=False):
     """The Kaiser window I0(beta sqrt(1 - x^2)) / I0(beta)."""
-    _check("kaiser", M, layout)
+    _check("kaiser", M, layout, dtype)
     if beta < 0:
         raise ValueError(f"beta must be non-negative, got: {beta} instead.")
     return _finish(_kaiser(M, beta, sym), dtype, device, requires_grad)
