@@ -17,7 +17,7 @@ from lazy_tensor.utils import data as D
 from lazy_tensor.utils.data._utils import pool
 
 sys.path.insert(0, str(Path(__file__).parent))
-from loader_sets import About, Odd, Rows, Stream, broken_init, tag  # noqa: E402
+from loader_sets import About, Odd, Rows, Stream, broken_init, tag
 
 Point = collections.namedtuple("Point", "x y")
 
