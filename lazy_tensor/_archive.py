@@ -48,7 +48,7 @@ class Reader:
         self.path = path
         try:
             self.zip = zipfile.ZipFile(file)
-        except (zipfile.BadZipFile, struct.error, OSError, ValueError, NotImplementedError) as e:
+        except (zipfile.BadZipFile, struct.error, EOFError, OSError, ValueError, IndexError, NotImplementedError) as e:
             raise corrupt(f"failed finding central directory ({e})") from e
         file.seek(0, os.SEEK_END)
         size = file.tell()
@@ -90,7 +90,7 @@ class Reader:
         try:
             with self.zip.open(info) as f:
                 return f.read()
-        except (zipfile.BadZipFile, struct.error, EOFError, OSError, NotImplementedError) as e:
+        except (zipfile.BadZipFile, struct.error, EOFError, OSError, ValueError, NotImplementedError) as e:
             raise corrupt(f"record {info.filename!r}: {e}") from e
 
     def map(self, record) -> np.ndarray:

@@ -667,7 +667,7 @@ def _load_zip(file, path, map_location, weights_only, mmap):
     archive = _archive.Reader(file, path)
     order = archive.read("byteorder") if archive.size("byteorder") is not None else b"little"
     if order not in (b"little", b"big"):
-        raise ValueError(f"Unknown endianness type: {order!r}")
+        raise _archive.corrupt(f"unknown byte order {order!r}")
 
     def fetch(key):
         record = f"data/{key}"
