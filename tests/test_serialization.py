@@ -68,6 +68,12 @@ def test_structure_of_a_torch_file(values):
     assert isinstance(v["param"], lt.nn.Parameter) and v["param"] is v["param_again"] and v["param"].tolist() == [0, 1, 2]
 
 
+def test_a_trusted_file_reads_the_same(values):
+    v = lt.load(GOLDEN / "values.pt", weights_only=False)
+    assert v["attr"].note == "kept" and v["shared_t"].tolist() == values["shared_t"].tolist() and v["plain"] == values["plain"]
+    assert lt.load(GOLDEN / "legacy.pt", weights_only=False)["param"].requires_grad
+
+
 @pytest.mark.parametrize("mmap", [None, True])
 def test_shared_storages_stay_shared(mmap):
     v = lt.load(GOLDEN / "values.pt", mmap=mmap)
