@@ -16,6 +16,18 @@ MODULE_HINT = ("Save a Module by its weights: lazy_tensor.save(model.state_dict(
                 "and read them with model.load_state_dict(lazy_tensor.load(path)).")
 
 
+class Token:
+    """A name that a file may call and that has no object of ours behind it."""
+
+    __slots__ = ("name",)
+
+    def __init__(self, name):
+        self.name = name
+
+    def __repr__(self):
+        return self.name
+
+
 def refuse(name):
     """The error of a name that the machine may not touch."""
     if name.startswith("torch.nn.modules."):
@@ -126,7 +138,7 @@ class Machine:
         """fn(*args) for what the tables allow."""
         if not isinstance(args, tuple):
             raise pickle.UnpicklingError("Weights only load failed: REDUCE without an argument tuple")
-        if isinstance(fn, (type, FunctionType, BuiltinFunctionType)):
+        if isinstance(fn, (type, FunctionType, BuiltinFunctionType, Token)):
             make = self.calls.get(fn)
             if make is not None:
                 return make(*args)
@@ -293,9 +305,10 @@ _OPCODES = {
 
 def globals_in(data: bytes) -> list[str]:
     """The dotted names that a pickle refers to, in order, without running it (strings before STACK_GLOBAL included)."""
-    found, strings = [], []
+    found: list[str] = []
+    strings: list[str] = []
     for opcode, arg, _pos in pickletools.genops(io.BytesIO(data)):
-        if opcode.name == "GLOBAL":
+        if opcode.name == "GLOBAL" and arg is not None:
             found.append(arg.replace(" ", ".", 1))
         elif opcode.name == "STACK_GLOBAL" and len(strings) > 1:
             found.append(".".join(strings[-2:]))

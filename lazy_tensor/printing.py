@@ -19,7 +19,7 @@ class _Options:
     sci_mode: bool | None = None
 
 
-_PROFILES = {"default": dict(precision=4, threshold=1000, edgeitems=3, linewidth=80),
+_PROFILES: dict[str, dict] = {"default": dict(precision=4, threshold=1000, edgeitems=3, linewidth=80),
              "short": dict(precision=2, threshold=1000, edgeitems=2, linewidth=80),
              "full": dict(precision=4, threshold=math.inf, edgeitems=3, linewidth=80)}
 _options = _Options()

@@ -2,13 +2,11 @@
 from __future__ import annotations
 
 import io
-import math
 import os
 import pickle
 import secrets
 import struct
 import tempfile
-import warnings
 import zlib
 from collections import OrderedDict
 from contextlib import contextmanager, suppress
@@ -18,18 +16,14 @@ from shutil import copyfileobj
 import numpy as np
 
 from lazy_tensor import _archive, _unpickle, creation, devices, dtypes, strides
-from lazy_tensor.tensor import Tensor, as_view, no_tape, wrap
+from lazy_tensor._rebuild import INTERNAL, STORAGES, Builder, Typed, UsersError, swapped, window_of
+from lazy_tensor.tensor import Tensor, wrap
 
 __all__ = ["save", "load", "add_safe_globals", "clear_safe_globals", "get_safe_globals", "safe_globals",
            "get_unsafe_globals_in_checkpoint"]
 
-_STORAGES = {"DoubleStorage": "float64", "FloatStorage": "float32", "HalfStorage": "float16", "BFloat16Storage": "bfloat16",
-             "LongStorage": "int64", "IntStorage": "int32", "ShortStorage": "int16", "CharStorage": "int8", "ByteStorage": "uint8",
-             "BoolStorage": "bool", "ComplexFloatStorage": "complex64", "ComplexDoubleStorage": "complex128"}
-_STORAGE_OF = {d: s for s, d in _STORAGES.items()}
+_STORAGE_OF = {d: s for s, d in STORAGES.items()}
 _MAGIC, _LEGACY_PROTOCOL = 0x1950A86A20F9469CFC6C, 1001
-_EXPANDED = 1 << 30  # bytes that a tensor with stride 0 may grow to beyond what its storage holds
-_INTERNAL = {"_strides", "_retains", "_inference"}
 
 
 # ------------------------------------------------------------------------------------------- saving
@@ -67,7 +61,6 @@ class _Saver(pickle._Pickler):
         super().__init__(file, protocol)
         self.legacy = legacy
         self.storages = {}  # identity -> (key, tensor that holds the bytes)
-        self.seen = {}      # root's identity -> the root, so that ids stay unique
 
     def persistent_id(self, obj):
         return obj.pid if type(obj) is _Untyped else None
@@ -99,7 +92,7 @@ class _Saver(pickle._Pickler):
 
     def tensor(self, t):
         """The reduce value of a tensor or a Parameter."""
-        state = {k: v for k, v in t.__dict__.items() if k not in _INTERNAL}
+        state = {k: v for k, v in t.__dict__.items() if k not in INTERNAL}
         if getattr(type(t), "_is_parameter", False):
             args = (_Plain(t), t.requires_grad, OrderedDict())
             if state:
@@ -154,7 +147,7 @@ def _layout(t):
         flat = _bytes(root)
         n = t.numel()
         reach = offset + sum((d - 1) * s for d, s in zip(t.shape, step, strict=True)) if n else 0
-        if n == 0 or (0 <= reach < flat.size and _window(flat, t.shape, step, offset).tobytes() == t._host().tobytes()):
+        if n == 0 or (0 <= reach < flat.size and window_of(flat, t.shape, step, offset).tobytes() == t._host().tobytes()):
             return root, step, offset
     alone = wrap(t._value())
     return alone, strides.contiguous(t.shape), 0
@@ -167,13 +160,8 @@ def _bytes(root):
     if step is None:
         return a.reshape(-1)
     flat = np.empty(a.size, a.dtype)
-    _window(flat, a.shape, step, 0)[...] = a
+    window_of(flat, a.shape, step, 0)[...] = a
     return flat
-
-
-def _window(flat, shape, step, offset):
-    """The strided window of a flat array."""
-    return np.lib.stride_tricks.as_strided(flat[offset:], tuple(shape), tuple(s * flat.itemsize for s in step))
 
 
 def save(obj, f, pickle_module=pickle, pickle_protocol=2, _use_new_zipfile_serialization=True, *, _disable_byteorder_record=False) -> None:
@@ -250,7 +238,7 @@ def _write_zip(obj, out, protocol, name):
     archive.add("byteorder", b"little")
     for key, root in storages:
         a = _bytes(root)
-        archive.add(f"data/{key}", a if np.little_endian else _swapped(a))
+        archive.add(f"data/{key}", a if np.little_endian else swapped(a))
     archive.add("version", b"3\n")
     archive.add(".data/serialization_id", f"{zlib.crc32(data):020d}{len(data):020d}".encode())
     archive.close()
@@ -268,301 +256,10 @@ def _write_legacy(obj, out, protocol, name):
     for _key, root in sorted(storages, key=lambda s: s[0]):
         a = _bytes(root)
         out.write(struct.pack("<q", a.size))
-        out.write((a if np.little_endian else _swapped(a)).tobytes())
-
-
-def _swapped(a):
-    """The elements with their bytes in the other order."""
-    width = a.itemsize // 2 if a.dtype.kind == "c" else a.itemsize
-    return a.view(f"u{width}").byteswap().view(a.dtype)
+        out.write((a if np.little_endian else swapped(a)).tobytes())
 
 
 # ------------------------------------------------------------------------------------------- loading
-
-
-class _Storage:
-    """Bytes of a file that tensors are windows of; what a `map_location` function sees."""
-
-    def __init__(self, data, location, device):
-        self.data, self.location, self._device = data, location, device
-        self.bases = {}  # dtype -> (tensor, shape, strides, offset)
-
-    @property
-    def device(self):
-        """Where its tensors will live."""
-        return self._device
-
-    def to(self, device):
-        """The same bytes for tensors on another device."""
-        return _Storage(self.data, self.location, devices.device(device))
-
-    def cpu(self):
-        """The same bytes for tensors in host memory."""
-        return self.to("cpu")
-
-    def xla(self, index=None):
-        """The same bytes for tensors on an XLA device."""
-        return self.to(devices.device("xla", index))
-
-    def cuda(self, *args, **kw):
-        """Raises: there is no CUDA device here."""
-        return self.to("cuda")
-
-    def nbytes(self):
-        """Its size in bytes."""
-        return self.data.nbytes
-
-    def size(self):
-        """Its size in bytes."""
-        return self.data.nbytes
-
-    __len__ = nbytes
-
-
-class _StorageType:
-    """What `torch.FloatStorage` stands for in a file; dtype None for untyped bytes."""
-
-    def __init__(self, dtype):
-        self.dtype = dtype
-
-
-class _Users(Exception):
-    """Carries an error of the user's function past the machine, which would call the file corrupt."""
-
-
-def _place(map_location):
-    """location -> device chooser for `map_location`: (storage, location) -> storage."""
-    if map_location is None:
-        return lambda s, location: s
-    if isinstance(map_location, dict):
-        return lambda s, location: s.to(map_location[location]) if location in map_location else s
-    if isinstance(map_location, (str, int, devices.device)):
-        target = devices.device(map_location)
-        return lambda s, location: s.to(target)
-    if callable(map_location):
-        def chosen(s, location):
-            try:
-                r = map_location(s, location)
-                if r is None:
-                    return s
-                if not isinstance(r, _Storage):
-                    raise TypeError(f"load: map_location must return the storage, moved or not, or None; got {type(r).__name__}")
-            except Exception as e:
-                raise _Users from e
-            return r
-        return chosen
-    raise TypeError(f"load: map_location must be None, a str, a device, a dict or a function; got {type(map_location).__name__}")
-
-
-class _Builder:
-    """Makes tensors of a file's storages: `fetch(key)` gives a storage's bytes, or None when there is no such one."""
-
-    def __init__(self, fetch, map_location, swap=False):
-        self.fetch, self.place, self.swap = fetch, _place(map_location), swap
-        self.storages = {}
-
-    def names(self):
-        """Dotted name -> object for the machine."""
-        out = {f"torch.{n}": d for n, d in dtypes.names.items()}
-        out |= {f"torch.{n}": _StorageType(dtypes.names[d].np) for n, d in _STORAGES.items()}
-        out |= {f"torch.cuda.{n}": out[f"torch.{n}"] for n in _STORAGES}
-        out |= {"torch.storage.UntypedStorage": _StorageType(None), "torch.UntypedStorage": _StorageType(None)}
-        out |= {"torch.Size": dtypes.Size, "torch.device": devices.device, "torch.Tensor": Tensor,
-                "torch._tensor._rebuild_from_type_v2": _rebuild_from_type}
-        out |= {f"torch._utils.{fn.__name__}": fn for fn in _REBUILD}
-        from lazy_tensor.nn import Parameter
-        out["torch.nn.parameter.Parameter"] = out["torch.nn.Parameter"] = Parameter
-        return out
-
-    def calls(self):
-        """Object -> maker for the machine."""
-        return {dtypes.Size: lambda s=(): dtypes.Size(_ints(s)), devices.device: _device, _rebuild_from_type: self.from_type,
-                _rebuild_tensor: self.tensor, _rebuild_tensor_v2: self.tensor, _rebuild_tensor_v3: self.tensor_v3,
-                _rebuild_parameter: self.parameter, _rebuild_parameter_with_state: self.parameter,
-                _rebuild_device_tensor_from_cpu_tensor: self.device_tensor, **{fn: _unsupported(fn) for fn in _UNSUPPORTED}}
-
-    def persistent(self, pid):
-        """A storage from its persistent id: ("storage", type, key, location, number of elements)."""
-        if not isinstance(pid, tuple) or len(pid) not in (5, 6) or pid[0] != "storage" or not isinstance(pid[1], _StorageType):
-            raise pickle.UnpicklingError(f"Weights only load failed: Unsupported persistent id {pid!r}")
-        kind, key, location, count = pid[1:5]
-        if not isinstance(key, str) or not isinstance(location, str) or type(count) is not int or count < 0:
-            raise pickle.UnpicklingError(f"Weights only load failed: the persistent id {pid!r} is malformed")
-        found = self.storages.get(key)
-        if found is None:
-            data = self.fetch(key)
-            found = self.place(_Storage(data, location, devices.device("cpu")), location)
-            self.storages[key] = found
-        itemsize = kind.dtype.itemsize if kind.dtype is not None else 1
-        if count * itemsize != found.data.nbytes:
-            raise RuntimeError(f"load: storage {key!r} has {found.data.nbytes} bytes in the file, and the pickle says "
-                               f"{count} elements of {itemsize} bytes; the checkpoint is corrupted")
-        view = pid[5] if len(pid) == 6 else None
-        if view is not None:
-            _view_key, start, size = view
-            start, size = _ints((start, size))
-            if start + size > count:
-                raise RuntimeError(f"load: a view of storage {key!r} ends at {start + size}, beyond its {count} elements")
-            return _Typed(found, kind.dtype, start)
-        return _Typed(found, kind.dtype, 0)
-
-    def tensor(self, storage, offset, size, stride, requires_grad=False, hooks=None, metadata=None, dtype=None):
-        """A tensor: a window of a storage."""
-        if type(storage) is not _Typed or type(offset) is not int or offset < 0:
-            raise pickle.UnpicklingError("Weights only load failed: a tensor needs a storage and an offset")
-        np_dtype = dtype if dtype is not None else storage.dtype
-        if np_dtype is None:
-            raise pickle.UnpicklingError("Weights only load failed: an untyped storage needs a dtype")
-        t = self.window(storage.storage, np_dtype, storage.start + offset, _ints(size), _ints(stride))
-        if isinstance(metadata, dict) and metadata:
-            t = self.lazy_bits(t, metadata)
-        return t.requires_grad_(True) if requires_grad is True else t
-
-    def lazy_bits(self, t, metadata):
-        """torch stores conj() and its imaginary part unresolved: do what the flags say."""
-        with no_tape():
-            if metadata.get("conj") is True:
-                t = creation._array(np.conj(t._host()), None, t.device, copy=False)
-            if metadata.get("neg") is True:
-                t = creation._array(np.negative(t._host()), None, t.device, copy=False)
-        return t
-
-    def tensor_v3(self, storage, offset, size, stride, requires_grad, hooks, dtype, metadata=None):
-        """The same with the dtype beside the storage."""
-        if type(dtype) is not dtypes.dtype:
-            raise pickle.UnpicklingError(f"Weights only load failed: {dtype!r} is no dtype")
-        return self.tensor(storage, offset, size, stride, requires_grad, hooks, metadata, dtype.np)
-
-    def window(self, s, dtype, offset, size, stride):
-        """The window (offset, size, stride) of a storage as a tensor that aliases others of the same storage."""
-        if len(size) != len(stride):
-            raise RuntimeError(f"load: sizes {list(size)} and strides {list(stride)} differ in length")
-        if s.data.nbytes % dtype.itemsize:
-            raise RuntimeError(f"load: {s.data.nbytes} bytes of storage are no whole number of {dtype} elements")
-        n = math.prod(size)
-        flat = s.data.view(dtype)
-        if self.swap:
-            flat = _swapped(flat)
-        if n == 0:
-            if max(size, default=0) >= 2**40:
-                raise RuntimeError(f"load: sizes {list(size)} are out of range")
-            return creation._array(np.empty(size, dtype), None, s.device, copy=False)
-        last = offset + sum((d - 1) * st for d, st in zip(size, stride, strict=True))
-        if last >= flat.size:
-            raise RuntimeError(f"setStorage: sizes {list(size)}, strides {list(stride)}, storage offset {offset} are out of "
-                               f"bounds for storage of {flat.size} elements; the checkpoint is corrupted")
-        if n * dtype.itemsize > max(_EXPANDED, s.data.nbytes):
-            raise RuntimeError(f"load: a tensor of sizes {list(size)} would expand {s.data.nbytes} bytes of storage to "
-                               f"{n * dtype.itemsize}; load refuses what grows beyond {_EXPANDED} bytes")
-        geometry = (size, stride, offset)
-        found = s.bases.get(dtype)
-        if found is None:
-            whole = offset == 0 and n == flat.size
-            if whole and _same_strides(size, stride, strides.contiguous(size)):
-                t = creation._array(flat.reshape(size), None, s.device, copy=False)
-                s.bases[dtype] = t, geometry
-                return t
-            if whole and len(size) in (4, 5) and _same_strides(size, stride, strides.channels_last(size)):
-                t = creation._array(_window(flat, size, stride, 0), None, s.device, copy=True)
-                t.__dict__["_strides"] = stride
-                s.bases[dtype] = t, geometry
-                return t
-            found = s.bases[dtype] = creation._array(flat, None, s.device, copy=False), None
-        base, made = found
-        if made == geometry:
-            return as_view(wrap(base._value()), base, None, tracked=False)
-        if "_strides" in base.__dict__:  # a second, different window of a channels-last storage: as_strided counts in C order
-            return creation._array(np.array(_window(flat, size, stride, offset)), None, s.device, copy=False)
-        from lazy_tensor import as_strided
-        with no_tape():
-            return as_strided(base.data, size, stride, offset)
-
-    def parameter(self, data, requires_grad, hooks=None, state=None):
-        """A Parameter over a tensor."""
-        from lazy_tensor.nn import Parameter
-        if not isinstance(data, Tensor):
-            raise pickle.UnpicklingError("Weights only load failed: a Parameter needs a tensor")
-        return _with_state(Parameter(data, requires_grad is True), state)
-
-    def device_tensor(self, data, dtype, device, requires_grad):
-        """A tensor that torch saved from a device through host memory."""
-        if not isinstance(data, Tensor) or type(dtype) is not dtypes.dtype:
-            raise pickle.UnpicklingError("Weights only load failed: a device tensor needs its data and dtype")
-        t = data.to(dtype)
-        return t.requires_grad_(True) if requires_grad is True else t
-
-    def from_type(self, fn, cls, args, state):
-        """A tensor with attributes of its own."""
-        from lazy_tensor.nn import Parameter
-        calls = self.calls()
-        make = calls.get(fn, fn if fn in calls.values() else None)  # _Trusting has put the maker in the name's place already
-        if make is None or cls not in (Tensor, Parameter) or not isinstance(args, tuple) or fn is _rebuild_from_type:
-            raise pickle.UnpicklingError(f"Weights only load failed: a tensor of type {cls!r} may not be rebuilt by {fn!r}")
-        return _with_state(make(*args), state)
-
-
-class _Typed:
-    """A storage as one persistent id names it: its element type (None: untyped) and first element."""
-
-    def __init__(self, storage, dtype, start):
-        self.storage, self.dtype, self.start = storage, dtype, start
-
-
-def _same_strides(size, a, b):
-    return all(n == 1 or x == y for n, x, y in zip(size, a, b, strict=True))
-
-
-def _ints(x):
-    x = tuple(x) if isinstance(x, (tuple, list)) else (x,)
-    if not all(type(i) is int and 0 <= i < 2**63 for i in x):
-        raise RuntimeError(f"load: sizes, strides and offsets must be non-negative integers, got {x!r}")
-    return x
-
-
-def _with_state(t, state):
-    if state is not None:
-        if isinstance(state, tuple) and len(state) == 2 and not state[1]:
-            state = state[0]
-        if not isinstance(state, dict) or not all(isinstance(k, str) and not k.startswith("__") for k in state):
-            raise pickle.UnpicklingError("Weights only load failed: a tensor's attributes must be a dict of names")
-        t.__dict__.update((k, v) for k, v in state.items() if k not in _INTERNAL)
-    return t
-
-
-def _device(type="cpu", index=None):
-    if isinstance(type, str) and type.partition(":")[0] == "cuda":
-        warnings.warn(f"load: the file names the device {type!r}; there is no CUDA here, so it reads as 'xla'", stacklevel=2)
-        type = "xla" + type[4:]
-    return devices.device(type, index)
-
-
-# Names that files refer to; the machine maps each to a method of the builder, so the bodies never run.
-def _rebuild_tensor(): ...
-def _rebuild_tensor_v2(): ...
-def _rebuild_tensor_v3(): ...
-def _rebuild_parameter(): ...
-def _rebuild_parameter_with_state(): ...
-def _rebuild_device_tensor_from_cpu_tensor(): ...
-def _rebuild_from_type(): ...
-def _rebuild_sparse_tensor(): ...
-def _rebuild_qtensor(): ...
-def _rebuild_nested_tensor(): ...
-def _rebuild_meta_tensor_no_storage(): ...
-def _rebuild_wrapper_subclass(): ...
-def _rebuild_device_tensor_from_numpy(): ...
-
-
-_UNSUPPORTED = (_rebuild_sparse_tensor, _rebuild_qtensor, _rebuild_nested_tensor, _rebuild_meta_tensor_no_storage,
-                _rebuild_wrapper_subclass, _rebuild_device_tensor_from_numpy)
-_REBUILD = (_rebuild_tensor, _rebuild_tensor_v2, _rebuild_tensor_v3, _rebuild_parameter, _rebuild_parameter_with_state,
-            _rebuild_device_tensor_from_cpu_tensor, *_UNSUPPORTED)
-
-
-def _unsupported(fn):
-    def refuse(*args):
-        kind = fn.__name__.removeprefix("_rebuild_").replace("_", " ")
-        raise NotImplementedError(f"load: the file holds a {kind}, which lazy_tensor does not have; save dense tensors")
-    return refuse
 
 
 class _Trusting(pickle.Unpickler):
@@ -578,7 +275,7 @@ class _Trusting(pickle.Unpickler):
     def find_class(self, module, name):
         found = self.table.get(f"{module}.{name}")
         if found is not None:
-            return self.makers.get(found, found) if found is devices.device or callable(found) and not isinstance(found, type) else found
+            return self.makers.get(found, found) if found is devices.device or isinstance(found, _unpickle.Token) else found
         if module == "torch" or module.startswith("torch."):
             raise pickle.UnpicklingError(f"load: the file names {module}.{name}, an object of PyTorch's own code that lazy_tensor "
                                          f"cannot stand in for. {_unpickle.MODULE_HINT}")
@@ -673,7 +370,7 @@ def _load_zip(file, path, map_location, weights_only, mmap):
     def fetch(key):
         record = f"data/{key}"
         return archive.map(record) if mmap else np.frombuffer(archive.read(record), np.uint8)
-    builder = _Builder(fetch, map_location, (order == b"little") != np.little_endian)
+    builder = Builder(fetch, map_location, (order == b"little") != np.little_endian)
     return _unpickled(io.BytesIO(archive.read("data.pkl")), builder, weights_only)
 
 
@@ -682,13 +379,13 @@ def _unpickled(stream, builder, weights_only):
         if weights_only:
             return _bare(_unpickle.Machine(builder.names(), builder.calls(), builder.persistent, _safe).load(stream))
         return _bare(_Trusting(stream, builder).load())
-    except _Users as e:
+    except UsersError as e:
         raise e.__cause__ from None
 
 
 def _bare(x):
     """A storage saved by itself reads as a flat tensor."""
-    if type(x) is _Typed:
+    if type(x) is Typed:
         dtype = x.dtype if x.dtype is not None else np.dtype(np.uint8)
         return creation._array(x.storage.data.view(dtype), None, x.storage.device, copy=False)
     return x
@@ -737,7 +434,7 @@ def _load_legacy(stream, map_location, weights_only):
             raise RuntimeError(f"load: the legacy file has no storage {key!r}; it might be corrupted")
         return np.array(found[key])  # a copy: the file's bytes are not aligned
     stream.seek(at)
-    builder = _Builder(fetch, map_location, bool(little) != np.little_endian)
+    builder = Builder(fetch, map_location, bool(little) != np.little_endian)
     return _unpickled(stream, builder, weights_only)
 
 
@@ -746,8 +443,8 @@ def _first_pass(stream):
     import pickletools
 
     sizes, strings, memo, kind = {}, [], {}, None
-    dry = {f"torch.{n}": dtypes.names[d].itemsize for n, d in _STORAGES.items()}
-    dry |= {f"torch.cuda.{n}": dry[f"torch.{n}"] for n in _STORAGES} | {"torch.storage.UntypedStorage": 1, "torch.UntypedStorage": 1}
+    dry = {f"torch.{n}": dtypes.names[d].itemsize for n, d in STORAGES.items()}
+    dry |= {f"torch.cuda.{n}": dry[f"torch.{n}"] for n in STORAGES} | {"torch.storage.UntypedStorage": 1, "torch.UntypedStorage": 1}
     stack: list = []  # the last values that can be part of an id: names and strings, memoised or not
     try:
         for opcode, arg, _pos in pickletools.genops(stream):
@@ -781,7 +478,7 @@ def get_unsafe_globals_in_checkpoint(f) -> list[str]:
     """Names in a file that `load` would refuse (torch.serialization.get_unsafe_globals_in_checkpoint)."""
     with open(f, "rb") if isinstance(f, (str, os.PathLike)) else _borrowed(f) as file:
         data = _archive.Reader(file).read("data.pkl")
-    known = set(_Builder(None, None).names()) | set(_unpickle._NAMES) | set(_safe)
+    known = set(Builder(None, None).names()) | set(_unpickle._NAMES) | set(_safe)
     return [n for n in _unpickle.globals_in(data) if n not in known]
 
 
