@@ -109,7 +109,7 @@ class Tape:
         route = tuple(ct_of.get(v, -1) if v.__class__.__name__ == "Var" else -1 for v in jaxpr.outvars)
         self.route = route if route and all(r >= 0 for r in route) else None
         self.outs = config.outs
-        self.float_outs = tuple(a.dtype.kind in "fcV" for a in config.outs)
+        self.float_outs = tuple(map(kernel.flows, range(self.n_out)))
         self.subs = {}
 
 
@@ -239,7 +239,7 @@ def _make_tape(config, mask):
     """The tape entry of a mask over array inputs; False when no gradient can flow."""
     kernel = config.kernel
     positions = [i for i, a in enumerate(kernel.ins) if mask >> i & 1 and a.dtype.kind in "fcV"]
-    if not kernel.differentiable or not positions or not any(a.dtype.kind in "fcV" for a in kernel.outs):
+    if not positions or not any(map(kernel.flows, range(len(kernel.outs)))):
         tape = False
     else:
         tape = Tape(config, tuple(positions), positions)

@@ -9,7 +9,6 @@ import itertools
 from operator import itemgetter
 
 import jax
-import numpy as np
 
 from xla_backend import metrics
 from xla_backend._jax import ClosedJaxpr, Literal, dce_jaxpr, jaxpr_as_fun, sub_jaxpr, x64
@@ -61,6 +60,11 @@ class Kernel:
         self.residuals, self.differentiable = residuals, differentiable
         self.chain = 0 if _has_heavy(jaxpr.jaxpr) else max(len(jaxpr.eqns), 1)  # what it adds to a fusible chain
 
+    def flows(self, i) -> bool:
+        """Whether gradients flow from output i."""
+        return self.outs[i].dtype.kind in "fcV" and (self.differentiable is True or
+                                                     (self.differentiable is not False and i in self.differentiable))
+
     def on(self, dev) -> Config:
         """The configuration on a device."""
         found = self.configs.get(dev)
@@ -75,7 +79,7 @@ class Kernel:
         found = self.plans.get(key)
         if found is None:
             if cts is None:
-                cts = tuple(i for i, o in enumerate(self.outs) if np.issubdtype(o.dtype, np.inexact) or o.dtype.kind == "V")
+                cts = tuple(i for i in range(len(self.outs)) if self.flows(i))
             with metrics.timer("trace"), x64(True):
                 found = Plan(self, mask, cts)
             metrics.counters["traces"] += 1
