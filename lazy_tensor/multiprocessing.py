@@ -110,5 +110,5 @@ def spawn(fn, args=(), nprocs: int = 1, join: bool = True, daemon: bool = False,
 
 
 SpawnContext = ProcessContext
-__all__ = [*_mp.__all__, "set_sharing_strategy", "get_sharing_strategy", "get_all_sharing_strategies", "spawn", "start_processes",  # noqa: PLE0604
+__all__ = [*_mp.__all__, "set_sharing_strategy", "get_sharing_strategy", "get_all_sharing_strategies", "spawn", "start_processes",
            "ProcessContext", "ProcessException", "ProcessExitedException", "ProcessRaisedException", "SpawnContext"]

@@ -264,19 +264,19 @@ def _pack(node):
     picked, ins = node.saved if node.tape.keep_ins else (node.saved, None)
     with no_tape():
         packed = [pack(wrap(v)) if type(v) is Value else v for v in picked]
-    node.saved = _Packed(packed, ins, unpack)
+    node.saved = _Packed(packed, [type(v) is Value for v in picked], ins, unpack)
 
 
 class _Packed:
-    """Saved values in the hands of the user's hooks."""
+    """Saved values in the hands of the user's hooks (Python numbers, run-time scalars, do not go there)."""
 
-    __slots__ = ("packed", "ins", "unpack")
+    __slots__ = ("packed", "theirs", "ins", "unpack")
 
-    def __init__(self, packed, ins, unpack):
-        self.packed, self.ins, self.unpack = packed, ins, unpack
+    def __init__(self, packed, theirs, ins, unpack):
+        self.packed, self.theirs, self.ins, self.unpack = packed, theirs, ins, unpack
 
     def open(self):
-        values = tuple(t._value() if isinstance(t, Tensor) else t for t in map(self.unpack, self.packed))
+        values = tuple([self.unpack(p)._value() if theirs else p for p, theirs in zip(self.packed, self.theirs, strict=True)])
         return values if self.ins is None else (values, self.ins)
 
 

@@ -1,8 +1,8 @@
 """torch.xla: the accelerator under its own name, with torch.cuda's queries."""
 from __future__ import annotations
 
-from lazy_tensor.accelerator import device_count, empty_cache, is_available, max_memory_allocated, memory_allocated, synchronize
 from lazy_tensor.accelerator import current_device_index as current_device
+from lazy_tensor.accelerator import device_count, empty_cache, is_available, max_memory_allocated, memory_allocated, synchronize
 from lazy_tensor.accelerator import set_device_index as set_device
 from lazy_tensor.random import get_rng_state, initial_seed, manual_seed, seed, set_rng_state
 from xla_backend import runtime

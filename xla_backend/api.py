@@ -84,7 +84,7 @@ class _Compiled(contextlib.ContextDecorator):
         mark_step()
         self.graphs += metrics.counter("compiles") - self.compiles
         if self.limit is not None and self.graphs > self.limit:
-            raise RuntimeError(f"torch_xla.compile: {self.name} has made {self.graphs} programs, num_different_graphs_allowed={self.limit}. "
+            raise RuntimeError(f"torch_xla.compile: {self.name} has made {self.graphs} programs, {self.limit} are allowed. "
                                "lt.explain() says how they differ")
 
 

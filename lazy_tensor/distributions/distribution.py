@@ -93,8 +93,8 @@ class Distribution:
                 continue
             ok = c.check(value)
             if not bool(ok.all()):
-                raise ValueError(f"Expected parameter {name} ({type(value).__name__} of shape {tuple(value.shape)}) of distribution {self!r} "
-                                 f"to satisfy the constraint {c!r}, but found invalid values:\n{_shown(value)}")
+                raise ValueError(f"Expected parameter {name} ({type(value).__name__} of shape {tuple(value.shape)}) of distribution "
+                                 f"{self!r} to satisfy the constraint {c!r}, but found invalid values:\n{_shown(value)}")
 
     def _checks(self, value) -> bool:
         """Whether to look at a tensor's values."""

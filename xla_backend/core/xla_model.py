@@ -13,7 +13,8 @@ from typing import Any
 
 from xla_backend import program, runtime
 from xla_backend import random as random_
-from xla_backend.utils.utils import RateTracker, convert, for_each_instance
+from xla_backend.utils.utils import RateTracker as RateTracker
+from xla_backend.utils.utils import convert, for_each_instance
 
 REDUCE_SUM, REDUCE_MUL, REDUCE_AND, REDUCE_OR, REDUCE_MIN, REDUCE_MAX = "sum", "mul", "and", "or", "min", "max"
 _REDUCE = (REDUCE_SUM, REDUCE_MUL, REDUCE_AND, REDUCE_OR, REDUCE_MIN, REDUCE_MAX)
