@@ -5,9 +5,7 @@ import contextlib
 
 from lazy_tensor import settings
 
-from . import amp
-
-__all__ = ["amp"]
+__all__ = ["amp", "current_stream", "device_count", "is_available", "synchronize"]
 
 
 def is_available() -> bool:
@@ -55,3 +53,10 @@ def current_stream(device=None) -> Stream:
 def stream(stream):
     """A context for work on a stream: nothing changes."""
     return contextlib.nullcontext(stream)
+
+
+def __getattr__(name):
+    if name == "amp":
+        import importlib
+        return importlib.import_module("lazy_tensor.cpu.amp")
+    raise AttributeError(f"module 'torch.cpu' has no attribute {name!r} here")

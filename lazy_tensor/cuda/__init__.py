@@ -11,8 +11,6 @@ from lazy_tensor import settings
 from lazy_tensor.creation import _LEGACY, legacy_type
 from xla_backend import runtime
 
-from . import amp
-
 __all__ = ["Event", "Stream", "amp", "device", "device_count", "is_available"]
 
 _NONE = ("Torch not compiled with CUDA enabled: this library runs on XLA devices; a GPU that jax finds is device 'xla' "
@@ -309,3 +307,10 @@ class _Random:
 
 
 random = _Random()
+
+
+def __getattr__(name):
+    if name == "amp":
+        import importlib
+        return importlib.import_module("lazy_tensor.cuda.amp")
+    raise AttributeError(f"module 'torch.cuda' has no attribute {name!r} here")
