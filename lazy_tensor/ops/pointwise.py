@@ -147,7 +147,7 @@ def round(input: Array, *, decimals: int = 0):
         return input
     if decimals == 0:
         return jnp.round(input)
-    p = 10.0 ** abs(decimals)
+    p = 10.0 ** (decimals if decimals > 0 else -decimals)
     return (jnp.round(input * p) / p if decimals > 0 else jnp.round(input / p) * p).astype(input.dtype)
 
 
@@ -351,7 +351,7 @@ def _pow_number(input: Array, exponent: int | float):
     if is_int(x.dtype):
         check(exponent >= 0, "Integers to negative integer powers are not allowed.")
         return lax.integer_pow(x, exponent)
-    if float(exponent).is_integer() and abs(exponent) <= 64:
+    if float(exponent).is_integer() and -64 <= exponent <= 64:
         n = int(exponent)
         if n == 0:
             return jnp.ones_like(x)
