@@ -11,8 +11,10 @@ from xla_backend import runtime
 from xla_backend.graph import Value, aval
 
 
-def _infer(data):
-    """A NumPy array of nested Python data with torch's dtype inference."""
+def _infer(data, real=None):
+    """A NumPy array of nested Python data with torch's dtype inference; Python floats become `real` (None: the default
+    dtype), so that a wanted dtype gets their every digit."""
+    real = real or _common.default_float()
     if isinstance(data, Tensor):
         return np.array(data._host())
     if isinstance(data, (np.ndarray, np.generic)):
@@ -22,24 +24,24 @@ def _infer(data):
     if isinstance(data, int):
         return np.array(data, np.int64)
     if isinstance(data, float):
-        return np.array(data, _common.default_float())
+        return np.array(data, real)
     if isinstance(data, complex):
-        return np.array(data, _common.default_complex())
+        return np.array(data, _common.complex_dtype(real))
     if isinstance(data, (list, tuple, range)):
-        return _nested(list(data))
+        return _nested(list(data), real)
     if hasattr(data, "__array__"):
         return np.asarray(data)
     if hasattr(data, "__len__") and hasattr(data, "__getitem__"):
-        return _nested([data[i] for i in range(len(data))])
+        return _nested([data[i] for i in range(len(data))], real)
     raise RuntimeError(f"Could not infer dtype of {type(data).__name__}")
 
 
-def _nested(data):
+def _nested(data, real):
     if not data:
-        return np.zeros((0,), _common.default_float())
+        return np.zeros((0,), real)
     first = data[0]
     if isinstance(first, (Tensor, np.ndarray)) or (isinstance(first, (list, tuple)) and _holds_arrays(first)):
-        parts = [_infer(d) for d in data]
+        parts = [_infer(d, real) for d in data]
         shape = parts[0].shape
         for i, p in enumerate(parts):
             if p.shape != shape:
@@ -51,18 +53,18 @@ def _nested(data):
     kinds = set()
     shape = _shape(data, kinds, ())
     if complex in kinds:
-        dtype = _common.default_complex()
+        dtype = _common.complex_dtype(real)
     elif float in kinds:
-        dtype = _common.default_float()
+        dtype = real
     elif int in kinds:
         dtype = np.dtype(np.int64)
     elif bool in kinds:
         dtype = np.dtype(np.bool_)
     elif kinds:
         np_kinds = [k for k in kinds if isinstance(k, np.dtype)]
-        dtype = np.result_type(*np_kinds) if len(np_kinds) == len(kinds) else _common.default_float()
+        dtype = np.result_type(*np_kinds) if len(np_kinds) == len(kinds) else real
     else:
-        dtype = _common.default_float()
+        dtype = real
     try:
         return np.array(data, dtype).reshape(shape)
     except OverflowError as e:
@@ -131,7 +133,7 @@ def tensor(data, *, dtype=None, device=None, requires_grad=False, pin_memory=Fal
         if dtype is not None or device is not None:
             t = t.to(device=device, dtype=dtype).detach()
         return t.requires_grad_(requires_grad) if requires_grad else t
-    a = _infer(data)
+    a = _infer(data, None if dtype is None else np.dtype(np.float64))
     t = _array(a, dtype, device, copy=isinstance(data, (np.ndarray, np.generic)) or hasattr(data, "__array__"))
     if requires_grad:
         t.requires_grad = True
