@@ -189,8 +189,9 @@ def test_kl_of_pairs():
 
 
 def test_arguments_are_checked_on_the_host_only_unless_asked(counts):
-    with pytest.raises(ValueError, match=r"Expected parameter scale \(Tensor of shape \(\)\) of distribution "
-                                         r"Normal\(loc: 0.0, scale: -1.0\) to satisfy the constraint GreaterThan\(lower_bound=0.0\), but found invalid values:\n-1.0"):
+    words = (r"Expected parameter scale \(Tensor of shape \(\)\) of distribution Normal\(loc: 0.0, scale: -1.0\) to satisfy the "
+             r"constraint GreaterThan\(lower_bound=0.0\), but found invalid values:\n-1.0")
+    with pytest.raises(ValueError, match=words):
         D.Normal(0.0, -1.0)
     with pytest.raises(ValueError, match="Either `probs` or `logits`"):
         D.Categorical()

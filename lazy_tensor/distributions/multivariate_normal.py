@@ -41,13 +41,14 @@ class MultivariateNormal(Distribution):
         m = m.expand(tuple(batch) + (n, n))
         self.loc = loc.expand(tuple(batch) + (n,))
         self.arg_constraints = {"loc": constraints.real_vector, name: type(self).arg_constraints[name]}
-        setattr(self, "_" + name, m)
-        super().__init__(batch, (n,), validate_args=validate_args)
         if name == "scale_tril":
             self._tril = m
-        elif name == "covariance_matrix":
+        else:
+            setattr(self, "_" + name, m)
+        super().__init__(batch, (n,), validate_args=validate_args)
+        if name == "covariance_matrix":
             self._tril = lt.linalg.cholesky(m)
-        else:  # P = L L^T with L from the reversed matrix, so that cov's factor is L^-T, lower once reversed
+        elif name == "precision_matrix":  # P = L L^T with L from the reversed matrix, so that cov's factor is L^-T, lower once reversed
             flipped = lt.linalg.cholesky(lt.flip(m, (-2, -1)))
             upper = lt.flip(flipped, (-2, -1)).mT
             self._tril = lt.linalg.solve_triangular(upper, lt.eye(n, dtype=m.dtype, device=m.device).expand(m.shape), upper=False)
@@ -65,7 +66,7 @@ class MultivariateNormal(Distribution):
     @property
     def covariance_matrix(self):
         """The covariance."""
-        return self.__dict__.get("_covariance_matrix", None) if "_covariance_matrix" in self.__dict__ else self._tril @ self._tril.mT
+        return self._covariance_matrix if "_covariance_matrix" in self.__dict__ else self._tril @ self._tril.mT
 
     @property
     def precision_matrix(self):
