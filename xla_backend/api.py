@@ -2,7 +2,6 @@
 from __future__ import annotations
 
 import contextlib
-import types
 from collections.abc import Callable
 from functools import wraps
 
@@ -109,10 +108,3 @@ def compile(f: Callable | None = None, full_graph: bool = False, name: str | Non
         with block:
             return f(*args, **kwargs)
     return call
-
-
-class CallableModule(types.ModuleType):
-    """`xla_backend.compile` is both our module and torch_xla's function."""
-
-    def __call__(self, *args, **kwargs):
-        return compile(*args, **kwargs)

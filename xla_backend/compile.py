@@ -2,8 +2,11 @@
 from __future__ import annotations
 
 import gc
+import importlib
 import os
+import sys
 import time
+import types
 from pathlib import Path
 
 import jax
@@ -197,12 +200,11 @@ def set_up_cache() -> None:
 set_up_cache()
 
 
-def _callable() -> None:
-    """`xla_backend.compile(fn)` is torch_xla.compile: this module can be called."""
-    import sys
+class _Callable(types.ModuleType):
+    """`xla_backend.compile` is this module and torch_xla's function (`xla_backend.api.compile`) at once."""
 
-    from xla_backend.api import CallableModule
-    sys.modules[__name__].__class__ = CallableModule
+    def __call__(self, *args, **kwargs):
+        return importlib.import_module("xla_backend.api").compile(*args, **kwargs)
 
 
-_callable()
+sys.modules[__name__].__class__ = _Callable
