@@ -804,8 +804,8 @@ def _generate(op):
                 key.append(f"(type({n}), {n})")
             else:
                 key.append(n)
-        w(f"        key = ({', '.join(key)}{',' if key else ''})")
-        w("        config = table[key]")
+        w(f"        _key = ({', '.join(key)}{',' if key else ''})")
+        w("        config = table[_key]")
         w("    except (AttributeError, KeyError, TypeError):")
         w(f"        return {slow}")
         for i, p in enumerate(op.params):
@@ -842,9 +842,9 @@ def _generate(op):
             w("    r = emit(config, ins) if config.single else emit_many(config, ins)")
         if op.view:
             first = visible[0].name
-            w(f"    if config.single: return as_view(r, {first}, Step(op, key[1:], ins[1:]))")
+            w(f"    if config.single: return as_view(r, {first}, Step(op, _key[1:], ins[1:]))")
             w("    if type(r) is not list: r = [r]")
-            w(f"    return finish(config, [alias(x, {first}, key, ins, j) for j, x in enumerate(r)])")
+            w(f"    return finish(config, [alias(x, {first}, _key, ins, j) for j, x in enumerate(r)])")
         else:
             w("    return r if config.single else finish(config, r)")
         del ins, edges

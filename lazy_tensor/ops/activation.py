@@ -177,7 +177,7 @@ def celu(input, alpha=1.0, inplace=False):
 # ------------------------------------------------------------------------------------------- smooth units
 
 
-@op(where=NN)
+@op(where=NN, out=True)
 def gelu(input: Array, *, approximate: str = "none"):
     """x * Phi(x), Phi the normal distribution function; `approximate="tanh"` its tanh form (torch.nn.functional.gelu)."""
     float_only("gelu", input)
@@ -244,7 +244,7 @@ def hardsigmoid(input, inplace=False):
     return write(input, r, "hardsigmoid_") if inplace else r
 
 
-@op(where=NN)
+@op(where=NN, out=True)
 def softplus(input: Array, beta: Scalar = 1.0, threshold: Scalar = 20.0):
     """log(1 + exp(beta x)) / beta, and x where beta x > threshold (torch.nn.functional.softplus)."""
     float_only("softplus", input)
@@ -269,7 +269,7 @@ def tanhshrink(input: Array):
     return (x - jnp.tanh(x)).astype(input.dtype if jnp.issubdtype(input.dtype, np.inexact) else x.dtype)
 
 
-@op(where=NN, alias=("hardshrink",), method=True)
+@op(where=NN, alias=("hardshrink",), method=True, out=True)
 def hardshrink(input: Array, lambd: Scalar = 0.5):
     """0 where |x| <= lambd, x elsewhere (torch.nn.functional.hardshrink)."""
     float_only("hardshrink", input)
@@ -277,7 +277,7 @@ def hardshrink(input: Array, lambd: Scalar = 0.5):
     return jnp.where((x >= -lambd) & (x <= lambd), 0.0, x).astype(input.dtype)
 
 
-@op(where=NN)
+@op(where=NN, out=True)
 def softshrink(input: Array, lambd: float = 0.5):
     """x moved towards 0 by lambd, 0 within; RuntimeError for a negative lambd (torch.nn.functional.softshrink)."""
     float_only("softshrink", input)
@@ -286,7 +286,7 @@ def softshrink(input: Array, lambd: float = 0.5):
     return jnp.where(x > lambd, x - lambd, jnp.where(x < -lambd, x + lambd, x * 0.0)).astype(input.dtype)
 
 
-@op(where=NN)
+@op(where=NN, out=True)
 def logsigmoid(input: Array):
     """log(sigmoid(x)), elementwise and without overflow (torch.nn.functional.logsigmoid)."""
     float_only("logsigmoid", input)

@@ -1,6 +1,8 @@
 """Linear maps and table look-ups: linear, bilinear, embedding, embedding_bag, one_hot."""
 from __future__ import annotations
 
+import warnings
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -12,7 +14,7 @@ from lazy_tensor.ops._nn import scale_grad, wide
 NN = "nn.functional"
 
 
-@op(where=NN)
+@op(where=NN, out=True)
 def linear(input: Array, weight: Array, bias: Array | None = None):
     """input @ weight.T + bias: (*, in) x (out, in) -> (*, out); a 1-d weight (in) gives (*).
 
@@ -197,6 +199,10 @@ def embedding_bag(input, weight, offsets=None, max_norm=None, norm_type=2, scale
     """Sums, means or maxima of bags of rows of weight: (bags, dim). Bags are the rows of a 2-d input, or start at `offsets`.
 
     Gradients are dense; `sparse` changes nothing (torch.nn.functional.embedding_bag)."""
+    if weight.dtype.np == np.int64 and input.dtype.is_floating_point:
+        warnings.warn("Argument order of nn.functional.embedding_bag was changed. Usage `embedding_bag(weight, input, ...)` is "
+                      "deprecated, and should now be `embedding_bag(input, weight, ...)`.", stacklevel=2)
+        weight, input = input, weight
     return _bag_checked(input, weight, offsets, max_norm, norm_type, scale_grad_by_freq, mode, per_sample_weights,
                         include_last_offset, padding_idx)[0]
 

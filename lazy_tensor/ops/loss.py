@@ -165,11 +165,11 @@ def gaussian_nll_loss(input, target, var, full=False, eps=1e-6, reduction="mean"
 
     ValueError for a var of the wrong size or below 0 (a number var is checked, a tensor's values are not read)
     (torch.nn.functional.gaussian_nll_loss)."""
-    from lazy_tensor.creation import full_like
+    import lazy_tensor as lt
     if isinstance(var, (int, float)):
         if var < 0:
             raise ValueError(f"var has negative entry/entries: {var}")
-        var = full_like(input, var)
+        var = lt.full_like(input, var)
     s, i = tuple(var.shape), tuple(input.shape)
     if s != i:
         if i[:-1] == s:

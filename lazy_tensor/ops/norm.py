@@ -119,7 +119,7 @@ def native_batch_norm(input, weight, bias, running_mean, running_var, training, 
     if mean is None:
         mean, inv = creation.empty((0,), dtype=input.dtype, device=input.device), creation.empty((0,), dtype=input.dtype,
                                                                                                 device=input.device)
-    return y, mean, inv
+    return y, mean.detach(), inv.detach()
 
 
 # ------------------------------------------------------------------------------------------- over instances and groups
@@ -253,12 +253,18 @@ def layer_norm(input, normalized_shape, weight=None, bias=None, eps=1e-5, cudnn_
     return _layer_norm(input, normalized_shape, weight, bias, float(eps))
 
 
-@op(where="", out=False)
-def native_layer_norm(input: Array, normalized_shape: Dims, weight: Array | None, bias: Array | None, eps: float):
-    """(output, mean, inverse deviation), statistics with trailing ones (torch.native_layer_norm)."""
+@op(where=None)
+def _native_layer_norm(input: Array, normalized_shape: Dims, weight: Array | None, bias: Array | None, eps: float):
     y, mean, inv = _layer_norm_body(input, normalized_shape, weight, bias, eps)
     mixed = weight is None or weight.dtype == input.dtype
     return y, mean.astype(input.dtype if mixed else mean.dtype), inv.astype(input.dtype if mixed else inv.dtype)
+
+
+@composite
+def native_layer_norm(input, normalized_shape, weight, bias, eps):
+    """(output, mean, inverse deviation), statistics with trailing ones and no gradient (torch.native_layer_norm)."""
+    y, mean, inv = _native_layer_norm(input, tuple(normalized_shape), weight, bias, float(eps))
+    return y, mean.detach(), inv.detach()
 
 
 @op(where=None, name="rms_norm")

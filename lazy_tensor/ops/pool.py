@@ -1,6 +1,7 @@
 """Pooling: max, average, Lp, adaptive and fractional, with indices; max_unpool."""
 from __future__ import annotations
 
+import functools
 import math
 
 import jax
@@ -79,26 +80,24 @@ def _max_pool_body(name, n, input, kernel_size, stride, padding, dilation, ceil_
     lead = input.ndim - n
     if math.prod(kernel) <= _CHAIN:
         x = _padded(input, _lowest(input.dtype), kernel, stride, padding, dilation, out)
-        value, which = None, None
+        value, which, covered = None, None, None
         for t, at in enumerate(np.ndindex(*kernel)):
             lo = [a * d for a, d in zip(at, dilation, strict=True)]
             hi = [a + (o - 1) * s + 1 for a, o, s in zip(lo, out, stride, strict=True)]
             part = jax.lax.slice(x, (*(0,) * lead, *lo), (*x.shape[:lead], *hi), (*(1,) * lead, *stride))
+            inside = _inside(at, size, stride, padding, dilation, out)
             if value is None:
-                value, which = part, jnp.zeros(part.shape, np.int32)
-                first_inside = _inside(at, size, stride, padding, dilation, out)
-                covered = first_inside
-            else:
-                inside = _inside(at, size, stride, padding, dilation, out)
-                better = (part > value) | _nan(part) | (inside & ~covered)
-                covered = covered | inside
-                if not padding or not any(padding):
-                    better = (part > value) | _nan(part)
-                else:
-                    better = better & inside
-                value = jnp.where(better, part, value)
-                if indices:
-                    which = jnp.where(better, t, which)
+                value, which, covered = part, jnp.zeros(part.shape, np.int32), inside
+                continue
+            better = (part > value) | _nan(part)
+            if not inside.all():
+                better = better & inside
+            if not covered.all():  # the first element inside wins whatever it is, minus infinity too
+                better = better | (inside & ~covered)
+            covered = covered | inside
+            value = jnp.where(better, part, value)
+            if indices:
+                which = jnp.where(better, t, which)
         if not indices:
             return value, None
         flat = jnp.zeros(value.shape, np.int64)
@@ -192,7 +191,7 @@ max_pool1d, max_pool2d, max_pool3d = map(_make_max, (1, 2, 3))
 def _window_sum(x, kernel, stride, padding, out):
     lead = (1,) * (x.ndim - len(kernel))
     x = _padded(x, 0, kernel, stride, padding, (1,) * len(kernel), out)
-    return jax.lax.reduce_window(x, jnp.zeros((), x.dtype), jax.lax.add, lead + tuple(kernel), lead + tuple(stride), "VALID")
+    return jax.lax.reduce_window(x, np.zeros((), x.dtype), jax.lax.add, lead + tuple(kernel), lead + tuple(stride), "VALID")
 
 
 def _avg_pool_body(name, n, input, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override):
@@ -225,14 +224,14 @@ def avg_pool1d(input: Array, kernel_size: Dims, stride: Dims | None = None, padd
     return _avg_pool_body("avg_pool1d", 1, input, kernel_size, stride, padding, ceil_mode, count_include_pad, None)
 
 
-@op(where=NN)
+@op(where=NN, out=True)
 def avg_pool2d(input: Array, kernel_size: Dims, stride: Dims | None = None, padding: Dims = 0, ceil_mode: bool = False,
                count_include_pad: bool = True, divisor_override: int | None = None):
     """The mean of each window of (N, C, H, W) or (C, H, W) (torch.nn.functional.avg_pool2d)."""
     return _avg_pool_body("avg_pool2d", 2, input, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override)
 
 
-@op(where=NN)
+@op(where=NN, out=True)
 def avg_pool3d(input: Array, kernel_size: Dims, stride: Dims | None = None, padding: Dims = 0, ceil_mode: bool = False,
                count_include_pad: bool = True, divisor_override: int | None = None):
     """The mean of each window of (N, C, D, H, W) or (C, D, H, W) (torch.nn.functional.avg_pool3d)."""
@@ -442,7 +441,7 @@ def _make_fractional(n):
             raise ValueError(f"{name} requires specifying either an output_size or an output_ratio")
         if output_size is None:
             ratio = (output_ratio,) * n if isinstance(output_ratio, (int, float)) else tuple(output_ratio)
-            if len(ratio) != n or not builtins_all(0 < r < 1 for r in ratio):
+            if len(ratio) != n or not all(0 < r < 1 for r in ratio):
                 raise ValueError(f"{name}: output_ratio must be between 0 and 1 for each of {n} dimensions, got {output_ratio}")
             output_size = tuple(int(m * r) for m, r in zip(tuple(input.shape)[-n:], ratio, strict=True))
         return call(input, _random_samples, pair(kernel_size, n, f"{name}: kernel_size"),
@@ -459,7 +458,6 @@ def _make_fractional(n):
     composite(both, where=NN, name=name + "_with_indices")
 
 
-builtins_all = all
 _make_fractional(2)
 _make_fractional(3)
 
@@ -469,12 +467,25 @@ _make_fractional(3)
 
 @op(where=None, name="max_unpool")
 def _unpool(input: Array, indices: Array, size: Dims):
-    n = len(size)
-    lead = input.shape[:input.ndim - n]
+    return _scattered(input, indices, size)
+
+
+def _spread(method, input, indices, size):
+    lead = input.shape[:input.ndim - len(size)]
     rows = math.prod(lead)
-    flat, at = input.reshape(rows, -1), indices.reshape(rows, -1)
-    y = jnp.zeros((rows, math.prod(size)), input.dtype)
-    return y.at[jnp.arange(rows)[:, None], at].set(flat, mode="drop").reshape(*lead, *size)
+    spots = jnp.zeros((rows, math.prod(size)), input.dtype).at[jnp.arange(rows)[:, None], indices.reshape(rows, -1)]
+    return getattr(spots, method)(input.reshape(rows, -1), mode="drop").reshape(*lead, *size)
+
+
+@functools.partial(jax.custom_jvp, nondiff_argnums=(2,))
+def _scattered(input, indices, size):
+    return _spread("set", input, indices, size)
+
+
+@_scattered.defjvp
+def _scattered_jvp(size, primals, tangents):
+    # Windows that overlap name an element twice: torch keeps one value, but gives its gradient to each of them.
+    return _spread("set", *primals, size), _spread("add", tangents[0], primals[1], size)
 
 
 def _make_unpool(n):
