@@ -12,7 +12,7 @@ class _Modes(threading.local):
     anomaly = False
     anomaly_check_nan = True
     cast = None      # {device kind: numpy dtype} while autocast is on
-    saved_hooks = None
+    saved_hooks: tuple | None = None
 
 
 modes = _Modes()

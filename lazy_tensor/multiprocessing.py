@@ -4,6 +4,7 @@ from __future__ import annotations
 import multiprocessing as _mp
 from multiprocessing import *  # noqa: F403
 from multiprocessing import get_context
+from typing import Any
 
 _strategy = ["file_descriptor"]
 
@@ -89,7 +90,7 @@ class ProcessContext:
 
 def start_processes(fn, args=(), nprocs: int = 1, join: bool = True, daemon: bool = False, start_method: str = "spawn"):
     """Run fn(i, *args) in nprocs processes; waits for them and raises when one fails, or returns their context (join=False)."""
-    mp = get_context(start_method)
+    mp: Any = get_context(start_method)
     errors = [mp.SimpleQueue() for _ in range(nprocs)]
     processes = []
     for i in range(nprocs):

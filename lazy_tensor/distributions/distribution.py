@@ -70,7 +70,7 @@ class Distribution:
 
     has_rsample = False
     has_enumerate_support = False
-    _validate_args = None
+    _validate_args: bool | None = None
     arg_constraints: dict = {}
     support: constraints.Constraint | None = None
 

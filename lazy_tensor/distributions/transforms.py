@@ -266,7 +266,8 @@ class ReshapeTransform(Transform):
 
 
 class _Elementwise(Transform):
-    domain = codomain = constraints.real
+    domain: constraints.Constraint = constraints.real
+    codomain: constraints.Constraint = constraints.real
     bijective = True
     sign = 1
 

@@ -49,7 +49,7 @@ class _Enough(BaseException):
 
 class _State(threading.local):
     early_stop = True
-    debug = None
+    debug: bool | None = None
 
 
 _state = _State()
@@ -109,7 +109,11 @@ def _map(fn, x):
 
 def _leaves(x) -> list:
     found: list = []
-    _map(lambda t: found.append(t) or t, x)
+
+    def keep(t):
+        found.append(t)
+        return t
+    _map(keep, x)
     return found
 
 

@@ -49,7 +49,7 @@ def get_xla_supported_devices(devkind: str | None = None, max_devices: int | Non
 def xla_real_devices(devices=None) -> list[str]:
     """["TPU:0", ...]: the hardware behind XLA devices (all of this process when None)."""
     import lazy_tensor as lt
-    names = get_xla_supported_devices() if devices is None else devices
+    names = devices if devices is not None else get_xla_supported_devices() or []
     return [f"{runtime.device_type()}:{lt.device(d).index or 0}" for d in names]
 
 
