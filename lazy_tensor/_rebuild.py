@@ -118,7 +118,7 @@ class Builder:
         out |= {"torch.Size": dtypes.Size, "torch.device": devices.device, "torch.Tensor": Tensor,
                 "torch._tensor._rebuild_from_type_v2": _FROM_TYPE}
         out |= {f"torch._utils.{t.name}": t for t in (*_PLAIN, _V3, _DEVICE, *_PARAMETERS, *_UNSUPPORTED)}
-        from lazy_tensor.nn import Parameter
+        from lazy_tensor.nn.parameter import Parameter
         out["torch.nn.parameter.Parameter"] = out["torch.nn.Parameter"] = Parameter
         return out
 
@@ -226,7 +226,7 @@ class Builder:
 
     def parameter(self, data, requires_grad, hooks=None, state=None):
         """A Parameter over a tensor."""
-        from lazy_tensor.nn import Parameter
+        from lazy_tensor.nn.parameter import Parameter
         if not isinstance(data, Tensor):
             raise pickle.UnpicklingError("Weights only load failed: a Parameter needs a tensor")
         return _with_state(Parameter(data, requires_grad is True), state)
@@ -240,7 +240,7 @@ class Builder:
 
     def from_type(self, fn, cls, args, state):
         """A tensor with attributes of its own."""
-        from lazy_tensor.nn import Parameter
+        from lazy_tensor.nn.parameter import Parameter
         calls = self.calls()
         make = calls.get(fn, fn if fn in calls.values() else None)  # _Trusting has put the maker in the name's place already
         if make is None or cls not in (Tensor, Parameter) or not isinstance(args, tuple) or fn is _FROM_TYPE:

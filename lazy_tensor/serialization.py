@@ -70,7 +70,7 @@ class _Saver(pickle._Pickler):
             obj = _torch(f"torch.{obj.name}")
         elif obj is Tensor:
             obj = _torch("torch.Tensor")
-        elif isinstance(obj, type) and obj.__dict__.get("_is_parameter", False):
+        elif isinstance(obj, type) and issubclass(obj, Tensor) and obj is _parameter_class():
             obj = _torch("torch.nn.parameter.Parameter")
         if type(obj) is _Name:
             self.write(pickle.GLOBAL + f"{obj.module}\n{obj.name}\n".encode())
@@ -93,7 +93,7 @@ class _Saver(pickle._Pickler):
     def tensor(self, t):
         """The reduce value of a tensor or a Parameter."""
         state = {k: v for k, v in t.__dict__.items() if k not in INTERNAL}
-        if getattr(type(t), "_is_parameter", False):
+        if isinstance(t, _parameter_class()):
             args = (_Plain(t), t.requires_grad, OrderedDict())
             if state:
                 return _torch("torch._utils._rebuild_parameter_with_state"), (*args, state)
@@ -125,6 +125,11 @@ class _Saver(pickle._Pickler):
         if typed:
             return _torch("torch._utils._rebuild_tensor_v2"), args
         return _torch("torch._utils._rebuild_tensor_v3"), (*args, t.dtype)
+
+
+def _parameter_class():
+    from lazy_tensor.nn.parameter import Parameter
+    return Parameter
 
 
 class _Plain:

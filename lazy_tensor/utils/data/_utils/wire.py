@@ -17,7 +17,7 @@ class _Pickler(pickle.Pickler):
     """Protocol 5, tensors as their host arrays."""
 
     def reducer_override(self, obj):
-        if type(obj) is Tensor or isinstance(obj, Tensor) and getattr(type(obj), "_is_parameter", False):
+        if type(obj) is Tensor:
             a = np.ascontiguousarray(obj._host())
             device = None if obj._v.aval.device.host else str(obj.device)
             flat = a.reshape(-1).view(np.uint8) if a.size else np.empty(0, np.uint8)
