@@ -5,6 +5,7 @@ import math
 
 import lazy_tensor as lt
 from lazy_tensor.dtypes import Size
+from lazy_tensor.nn import functional as F
 from lazy_tensor.ops.distributions import draw_bernoulli, draw_binomial, draw_categorical, draw_poisson, draw_uniform
 
 from . import constraints
@@ -93,10 +94,10 @@ class Bernoulli(_Binary, ExponentialFamily):
 
     def log_prob(self, value):
         self._validate_sample(value)
-        return value * self.logits - lt.nn.functional.softplus(self.logits)
+        return value * self.logits - F.softplus(self.logits)
 
     def entropy(self):
-        return lt.nn.functional.softplus(self.logits) - self.probs * self.logits
+        return F.softplus(self.logits) - self.probs * self.logits
 
     def enumerate_support(self, expand=True):
         values = lt.arange(2, dtype=self._param.dtype, device=self._param.device).view((-1,) + (1,) * len(self._batch_shape))
@@ -176,7 +177,7 @@ class Binomial(_Binary):
         self._validate_sample(value)
         n = self.total_count
         choose = lt.lgamma(n + 1) - lt.lgamma(value + 1) - lt.lgamma(n - value + 1)
-        return choose + value * self.logits - n * lt.nn.functional.softplus(self.logits)
+        return choose + value * self.logits - n * F.softplus(self.logits)
 
     def entropy(self):
         n = int(self.total_count.max())
@@ -333,7 +334,7 @@ class OneHotCategorical(Distribution):
 
     @property
     def mode(self):
-        return lt.nn.functional.one_hot(self.probs.argmax(-1), self.event_shape[0]).to(self.probs.dtype)
+        return F.one_hot(self.probs.argmax(-1), self.event_shape[0]).to(self.probs.dtype)
 
     @property
     def variance(self):
@@ -341,7 +342,7 @@ class OneHotCategorical(Distribution):
 
     def sample(self, sample_shape=Size()):
         i = self._categorical.sample(sample_shape)
-        return lt.nn.functional.one_hot(i, self.event_shape[0]).to(self._categorical._param.dtype)
+        return F.one_hot(i, self.event_shape[0]).to(self._categorical._param.dtype)
 
     def log_prob(self, value):
         self._validate_sample(value)
@@ -396,7 +397,7 @@ class Multinomial(Distribution):
 
     def sample(self, sample_shape=Size()):
         draws = self._categorical.sample((self.total_count, *sample_shape))
-        return lt.nn.functional.one_hot(draws, self.event_shape[0]).sum(0).to(self.probs.dtype)
+        return F.one_hot(draws, self.event_shape[0]).sum(0).to(self.probs.dtype)
 
     def log_prob(self, value):
         self._validate_sample(value)
@@ -427,7 +428,7 @@ class RelaxedBernoulli(_Binary):
         v = clamp_probs(value)
         x = v.log() - lt.log1p(-v)
         diff = self.logits - x * self.temperature
-        return self.temperature.log() + diff - 2 * lt.nn.functional.softplus(diff) - v.log() - lt.log1p(-v)
+        return self.temperature.log() + diff - 2 * F.softplus(diff) - v.log() - lt.log1p(-v)
 
 
 class RelaxedOneHotCategorical(Distribution):

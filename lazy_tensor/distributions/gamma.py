@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import lazy_tensor as lt
 from lazy_tensor.dtypes import Size
+from lazy_tensor.nn import functional as F
 from lazy_tensor.ops.distributions import draw_dirichlet, draw_exponential, draw_gamma
 
 from . import constraints
@@ -127,7 +128,7 @@ class Dirichlet(ExponentialFamily):
         less = (self.concentration - 1).clamp(min=0.0)
         mode = less / less.sum(-1, keepdim=True)
         none = (self.concentration < 1).all(-1)
-        corner = lt.nn.functional.one_hot(mode.nan_to_num().argmax(-1), self.concentration.shape[-1]).to(mode.dtype)
+        corner = F.one_hot(mode.nan_to_num().argmax(-1), self.concentration.shape[-1]).to(mode.dtype)
         return lt.where(none.unsqueeze(-1), corner, mode)
 
     @property

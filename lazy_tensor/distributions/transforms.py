@@ -5,6 +5,7 @@ import math
 import weakref
 
 import lazy_tensor as lt
+from lazy_tensor.nn import functional as F
 
 from . import constraints
 from .distribution import sum_rightmost
@@ -335,7 +336,7 @@ class SigmoidTransform(_Elementwise):
         return y.log() - lt.log1p(-y)
 
     def log_abs_det_jacobian(self, x, y):
-        return -lt.nn.functional.softplus(-x) - lt.nn.functional.softplus(x)
+        return -F.softplus(-x) - F.softplus(x)
 
 
 class SoftplusTransform(_Elementwise):
@@ -344,13 +345,13 @@ class SoftplusTransform(_Elementwise):
     codomain = constraints.positive
 
     def _call(self, x):
-        return lt.nn.functional.softplus(x)
+        return F.softplus(x)
 
     def _inverse(self, y):
         return (-y).expm1().neg().log() + y
 
     def log_abs_det_jacobian(self, x, y):
-        return -lt.nn.functional.softplus(-x)
+        return -F.softplus(-x)
 
 
 class TanhTransform(_Elementwise):
@@ -365,7 +366,7 @@ class TanhTransform(_Elementwise):
         return lt.atanh(y)
 
     def log_abs_det_jacobian(self, x, y):
-        return 2.0 * (math.log(2.0) - x - lt.nn.functional.softplus(-2.0 * x))
+        return 2.0 * (math.log(2.0) - x - F.softplus(-2.0 * x))
 
 
 class AbsTransform(Transform):
@@ -457,7 +458,7 @@ class StickBreakingTransform(Transform):
 
     def log_abs_det_jacobian(self, x, y):
         x = x - self._offset(x)
-        return (-x + lt.nn.functional.logsigmoid(x) + y[..., :-1].log()).sum(-1)
+        return (-x + F.logsigmoid(x) + y[..., :-1].log()).sum(-1)
 
     def forward_shape(self, shape):
         return lt.Size((*shape[:-1], shape[-1] + 1))
