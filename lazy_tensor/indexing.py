@@ -359,10 +359,28 @@ def getitem(self, index):
         out = getitem(self, tuple(None if s == ("s0",) else _again(s, k) for s, k in zip(spec, starts, strict=True)))
         return out[:0] if spec[0] == ("s0",) else out.narrow(0, 0, 0)
     if arrays:
-        return _gather(self, _same_place(self, arrays), spec, starts)
+        base, spec, starts = _basic_first(self, spec, starts)
+        return _gather(base, _same_place(self, arrays), spec, starts)
     if _is_static(self._v.aval.shape, spec, starts):
         return _static(self, spec, starts)
     return _dynamic(self, spec, starts)
+
+
+def _basic_first(t, spec, starts):
+    """(the view that the ints, slices and Nones make, the spec and starts of what is left for the arrays).
+
+    torch takes ints before arrays, so that they do not count as arrays when it is asked whether those are adjacent
+    (NumPy's do); and a view keeps changing starts out of the gather's configuration."""
+    if all(item[0] in "at" for item in spec):
+        return t, spec, starts
+    basic = tuple(("a",) if item[0] == "t" else item for item in spec)
+    first = starts
+    while basic and basic[-1] == ("a",):
+        basic, first = basic[:-1], first[:-1]
+    if basic:
+        t = (_static if _is_static(t._v.aval.shape, basic, first) else _dynamic)(t, basic, first)
+    rest = tuple(item if item[0] == "t" else ("a",) for item in spec if item[0] != "i")
+    return t, rest, (0,) * len(rest)
 
 
 def _again(item, start):
@@ -392,7 +410,8 @@ def setitem(self, index, value):
             from lazy_tensor.ops import core
             value = core.fill(self.new_empty(()) if hasattr(self, "new_empty") else _zero(self), value)
         value = value if value.device == self.device else value.to(self.device)
-        assign_(self, _scatter(self, value, _same_place(self, arrays), spec, starts), "__setitem__")
+        base, spec, starts = _basic_first(self, spec, starts)
+        assign_(base, _scatter(base, value, _same_place(self, arrays), spec, starts), "__setitem__")
         return
     region = getitem(self, index)
     if isinstance(value, Tensor):
