@@ -1,0 +1,1 @@
+"""The layers, a file a family; public through `lazy_tensor.nn`."""
