@@ -47,7 +47,7 @@ GLU = _make("GLU", "glu", "a sigmoid(b), the halves of x along dim", dict(dim=-1
 Softplus = _make("Softplus", "softplus", "log(1 + exp(beta x)) / beta", dict(beta=1.0, threshold=20.0))
 
 
-class GELU(GELU):  # noqa: F811
+class GELU(GELU):
     """x Phi(x), Phi the normal distribution function or its tanh approximation (torch.nn.GELU)."""
 
     def extra_repr(self):

@@ -3,7 +3,6 @@ from __future__ import annotations
 
 import lazy_tensor as lt
 from lazy_tensor.nn.layers import conv, linear, normalization
-from lazy_tensor.nn.layers._args import empty_parameter  # noqa: F401
 from lazy_tensor.nn.module import Module
 from lazy_tensor.nn.parameter import UninitializedBuffer, UninitializedParameter, is_lazy
 
@@ -18,9 +17,10 @@ class LazyModuleMixin:
             self.initialize_parameters(*args, **kwargs)
             if self.has_uninitialized_params():
                 raise RuntimeError(f"module {self._get_name()} has not been fully initialized")
-        if self.cls_to_become is not None:
-            self.__class__ = self.cls_to_become
-        return self(*args, **kwargs) if self.cls_to_become is not None else Module.__call__(self, *args, **kwargs)
+        become = self.cls_to_become
+        if become is not None:
+            self.__class__ = become
+        return Module.__call__(self, *args, **kwargs)
 
     def has_uninitialized_params(self):
         """Whether some parameter or buffer has no shape yet."""

@@ -1,7 +1,7 @@
 """torch.nn.utils: clipping, vectors of parameters, sequences, functional calls, fusion, parametrizations."""
 from __future__ import annotations
 
-from lazy_tensor.nn.utils import clip_grad, convert_parameters, fusion, rnn, stateless
+from lazy_tensor.nn.utils import clip_grad, convert_parameters, fusion, parametrizations, parametrize, rnn, stateless, weight_norms
 from lazy_tensor.nn.utils.clip_grad import (
     clip_grad_norm,
     clip_grad_norm_,
@@ -17,3 +17,4 @@ from lazy_tensor.nn.utils.fusion import (
     fuse_linear_bn_weights,
 )
 from lazy_tensor.nn.utils.init import skip_init
+from lazy_tensor.nn.utils.weight_norms import remove_weight_norm, weight_norm
