@@ -59,6 +59,9 @@ def _ctc_loss(log_probs: Array, targets: Array, input_lengths: Array, target_len
     total = jnp.logaddexp(last, jnp.where(lengths > 0, before, low))
     total = jnp.where(frames == 0, jnp.where(lengths == 0, 0.0, low), total)
     impossible = total < -1e25
+    # torch's gradient is that of log_softmax with the loss: exp(log_probs) - posterior for every frame that counts.
+    mass = jnp.sum(jnp.where((jnp.arange(steps)[:, None] < frames)[:, :, None], jnp.exp(x), 0.0), (0, 2))
+    total = total - (mass - jax.lax.stop_gradient(mass))
     loss = jnp.where(impossible, 0.0 if zero_infinity else jnp.inf, -jnp.where(impossible, 0.0, total))
     if reduction == "mean":
         out = jnp.mean(loss / jnp.maximum(lengths, 1).astype(loss.dtype))

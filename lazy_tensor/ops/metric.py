@@ -5,7 +5,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from lazy_tensor.ops._common import check, is_float, norm_dim
+from lazy_tensor.ops._common import check, default_float, is_float, norm_dim, real_dtype
 from lazy_tensor.ops._define import composite, op
 from lazy_tensor.ops._nn import checked_reduction, legacy, p_norm, reduced, wide
 
@@ -44,7 +44,7 @@ def pairwise_distance(x1: Array, x2: Array, p: float = 2.0, eps: float = 1e-6, k
     """||x1 - x2 + eps||_p along the last dimension (torch.nn.functional.pairwise_distance)."""
     d = _common(x1, x2)
     e = wide(x1) - wide(x2) + eps
-    return p_norm(e, float(p), -1 if e.ndim else (), keepdim).astype(jnp.real(jnp.zeros((), d)).dtype)
+    return p_norm(e, float(p), -1 if e.ndim else (), keepdim).astype(real_dtype(d))
 
 
 @op(where=NN, alias=("pdist",))
@@ -68,12 +68,14 @@ def _cosine_embedding_loss(input1: Array, input2: Array, target: Array, margin: 
     want = 2 if target.ndim == 1 else 1
     check(input1.ndim == input2.ndim == want, f"{told}; inputs of {want} dimensions would fit this target")
     check(_shapes_meet(input1.shape, input2.shape), f"{told}; the inputs' shapes do not match")
-    a, b = wide(input1), wide(input2)
+    out = _common(input1, input2)
+    out = out if is_float(out) else default_float()
+    a, b = (wide(v) if is_float(v.dtype) else v.astype(out) for v in (input1, input2))
     eps = 1e-12
     dot, sa, sb = jnp.sum(a * b, -1), jnp.sum(a * a, -1) + eps, jnp.sum(b * b, -1) + eps
     cos = dot / jnp.sqrt(sa * sb)
     loss = jnp.where(target == 1, 1 - cos, jnp.where(target == -1, jax.nn.relu(cos - margin), 0.0))
-    return reduced(loss, reduction).astype(_common(input1, input2))
+    return reduced(loss, reduction).astype(out)
 
 
 def _shapes_meet(a, b):
@@ -137,7 +139,7 @@ def _triplet_margin_loss(anchor: Array, positive: Array, negative: Array, margin
     if swap:
         away = jnp.minimum(away, far(b, c))
     v = margin + near - away
-    return reduced(jnp.where(v >= 0, v, 0.0), reduction).astype(_common(anchor, positive, negative))
+    return reduced(jnp.where(v >= 0, v, 0.0), reduction).astype(real_dtype(_common(anchor, positive, negative)))
 
 
 @composite(where=NN)
