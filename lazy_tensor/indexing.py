@@ -143,10 +143,11 @@ def _advanced_index(shape, spec, starts, arrays):
 
 
 def _gather_host(input, indices, spec, starts):
-    for a, n in zip(indices, [input.shape[d] for d in _dims_of(spec)], strict=True):
+    for a, d in zip(indices, _dims_of(spec), strict=True):
+        n = input.shape[d]
         if a.size and (a.max() >= n or a.min() < -n):
             bad = int(a.max()) if a.max() >= n else int(a.min())
-            raise IndexError(f"index {bad} is out of bounds for dimension with size {n}")
+            raise IndexError(f"index {bad} is out of bounds for dimension {d} with size {n}")
     return input[_advanced_index(input.shape, spec, starts, indices)]
 
 
@@ -170,8 +171,15 @@ def _gather(input: Array, indices: Arrays, spec: tuple, starts: tuple):
 @op(where=None, name="index_put")
 def _scatter(input: Array, value: Array, indices: Arrays, spec: tuple, starts: tuple, accumulate: bool = False):
     """input with the elements that index arrays name replaced by value (broadcast), or added to."""
-    at = input.at[_advanced_index(input.shape, spec, starts, indices)]
+    index = _advanced_index(input.shape, spec, starts, indices)
+    at = input.at[index]
+    region = jax.eval_shape(lambda x: x[index], input).shape
     value = value.astype(input.dtype)
+    while value.ndim > len(region) and value.shape[0] == 1:
+        value = value[0]
+    if value.ndim > len(region) or any(a not in (1, b) for a, b in zip(value.shape[::-1], region[::-1], strict=False)):
+        raise RuntimeError(f"shape mismatch: value tensor of shape {list(value.shape)} cannot be broadcast to indexing result of shape "
+                           f"{list(region)}")
     return at.add(value) if accumulate else at.set(value)
 
 
@@ -194,6 +202,8 @@ def _parse(t, index):
     if ellipses > 1:
         raise IndexError("an index can only have a single ellipsis ('...')")
     if used > len(shape):
+        if not shape and not any(isinstance(x, Tensor) for x in items):
+            _int_at(0, shape, 0)
         raise IndexError(f"too many indices for tensor of dimension {len(shape)}")
     spec, starts, arrays = [], [], []
     dim = 0

@@ -109,6 +109,15 @@ def test_wrong_indices_say_what_is_wrong(index, exc, words):
         lt.tensor(DATA)[_to_lt(index, "cpu")]
 
 
+def test_an_index_array_out_of_bounds_raises_on_the_host():
+    with pytest.raises(IndexError, match="index 5 is out of bounds for dimension 1 with size 3"):
+        lt.tensor(DATA)[:, [5]]
+    with pytest.raises(RuntimeError, match="index 5 is out of bounds for dimension 0 with size 3"):
+        lt.zeros(3).gather(0, lt.tensor([5]))
+    with pytest.raises(RuntimeError, match=r"value tensor of shape \[4\] cannot be broadcast to indexing result of shape \[2, 3\]"):
+        lt.zeros(3, 3)[[0, 1]] = lt.zeros(4)
+
+
 def test_a_moving_start_does_not_recompile():
     t = lt.arange(64, device="xla") * 1
     lt.sync()
