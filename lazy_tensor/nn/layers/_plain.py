@@ -20,14 +20,12 @@ class Plain(Module):
     _fn = ""
     _shown = None
     _pass_fields = None
-    _by_position: tuple = ()
 
     def __init_subclass__(cls, **kw):
         super().__init_subclass__(**kw)
         ps = [inspect.Parameter(k, inspect.Parameter.POSITIONAL_OR_KEYWORD, default=d) for k, d in cls._fields.items()]
         cls._signature = inspect.Signature(ps)
-        if "__init__" not in cls.__dict__:
-            cls.__signature__ = cls._signature
+        cls.__signature__ = cls._signature
 
     def __init__(self, *args, **kwargs):
         super().__init__()

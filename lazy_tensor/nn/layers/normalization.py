@@ -17,12 +17,13 @@ class _NormBase(Module):
     _version = 2
     _dims: tuple = ()
 
-    def __init__(self, num_features, eps=1e-5, momentum=0.1, affine=True, track_running_stats=True, device=None, dtype=None):
+    def __init__(self, num_features, eps=1e-5, momentum=0.1, affine=True, track_running_stats=True, device=None, dtype=None, *,
+                 bias=True):
         super().__init__()
         self.num_features, self.eps, self.momentum = num_features, eps, momentum
         self.affine, self.track_running_stats = affine, track_running_stats
-        for name in ("weight", "bias"):
-            self.register_parameter(name, empty_parameter((num_features,), device, dtype) if affine else None)
+        for name, on in (("weight", affine), ("bias", affine and bias)):
+            self.register_parameter(name, empty_parameter((num_features,), device, dtype) if on else None)
         if track_running_stats:
             self.register_buffer("running_mean", lt.zeros(num_features, device=device, dtype=dtype))
             self.register_buffer("running_var", lt.ones(num_features, device=device, dtype=dtype))
@@ -42,8 +43,9 @@ class _NormBase(Module):
     def reset_parameters(self):
         """Statistics reset, weight 1, bias 0."""
         self.reset_running_stats()
-        if self.affine:
+        if self.weight is not None:
             init.ones_(self.weight)
+        if self.bias is not None:
             init.zeros_(self.bias)
 
     def _check_input_dim(self, input):
@@ -101,8 +103,8 @@ class SyncBatchNorm(_BatchNorm):
     """Batch normalization over all replicas; with one replica it is BatchNorm (torch.nn.SyncBatchNorm)."""
 
     def __init__(self, num_features, eps=1e-5, momentum=0.1, affine=True, track_running_stats=True, process_group=None, device=None,
-                 dtype=None):
-        super().__init__(num_features, eps, momentum, affine, track_running_stats, device, dtype)
+                 dtype=None, *, bias=True):
+        super().__init__(num_features, eps, momentum, affine, track_running_stats, device, dtype, bias=bias)
         self.process_group = process_group
 
     def _check_input_dim(self, input):
@@ -128,8 +130,9 @@ class SyncBatchNorm(_BatchNorm):
 
 
 class _InstanceNorm(_NormBase):
-    def __init__(self, num_features, eps=1e-5, momentum=0.1, affine=False, track_running_stats=False, device=None, dtype=None):
-        super().__init__(num_features, eps, momentum, affine, track_running_stats, device, dtype)
+    def __init__(self, num_features, eps=1e-5, momentum=0.1, affine=False, track_running_stats=False, device=None, dtype=None, *,
+                 bias=True):
+        super().__init__(num_features, eps, momentum, affine, track_running_stats, device, dtype, bias=bias)
 
     def forward(self, input):
         """F.instance_norm."""
