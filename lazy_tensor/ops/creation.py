@@ -115,6 +115,7 @@ def full(size, fill_value, *, out=None, names=None, dtype=None, layout=None, dev
     d = dtype or (out.dtype if out is not None else _fill_dtype(fill_value))
     v = fill_value.item() if isinstance(fill_value, Tensor) else fill_value
     v = v.item() if isinstance(v, np.generic) else v
+    device = out.device if device is None and out is not None else device
     return finish(_full(sizes("full", (size,)), v, d, device=device), requires_grad, out, "full")
 
 
@@ -281,8 +282,9 @@ def _spaced(name, post):
         if steps < 0:
             raise RuntimeError("number of steps must be non-negative")
         a, b = _number(start), _number(end)
-        if dtype is None and out is not None:
-            dtype = out.dtype
+        if out is not None:
+            dtype = out.dtype if dtype is None else dtype
+            device = out.device if device is None else device
         if dtype is None:
             dtype = dtypes.get_default_dtype()
             if isinstance(a, complex) or isinstance(b, complex):

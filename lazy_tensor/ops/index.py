@@ -1,6 +1,8 @@
 """Gathering and scattering by index tensors, masks, and ops whose output size depends on data (one sync each)."""
 from __future__ import annotations
 
+from functools import partial
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -39,10 +41,10 @@ def _known_bounds(input, dim, index):
 
 @op(where=None, name="gather")
 def _gather(input: Array, dim: int, index: Array):
-    _index_dtype(index, "gather")
     d = norm_dim(dim, input.ndim)
     if index.size == 0:
         return jnp.zeros(index.shape, input.dtype)
+    _index_dtype(index, "gather")
     _fits(index, input, d, "gather", "input")
     out = index.shape
     x, i = _unscalar(input, index)
@@ -163,46 +165,63 @@ def _reduce_at(x, at_index, s, reduce, include_self, count_index=None):
     return _extreme_at(base, at_index, s, reduce)
 
 
+def _place(form, arrays):
+    """The index tuple of a form ("t" an array, "a" a whole dimension) and its arrays."""
+    it = iter(arrays)
+    return tuple(next(it) if k == "t" else slice(None) for k in form)
+
+
+def _split_index(at_index):
+    form = tuple("a" if isinstance(i, slice) else "t" for i in at_index)
+    return form, tuple(i for i in at_index if not isinstance(i, slice))
+
+
+# The index arrays are arguments of the custom rules, not closed over: closed-over arrays become extra inputs of the program.
+@partial(jax.custom_jvp, nondiff_argnums=(0,))
+def _mul_rule(form, b, v, arrays):
+    return b.at[_place(form, arrays)].multiply(v)
+
+
+@_mul_rule.defjvp
+def _mul_jvp(form, p, t):
+    b, v, arrays = p
+    at = _place(form, arrays)
+    zero_b, zero_v = b == 0, v == 0
+    zeros = zero_b.astype(np.int32).at[at].add(zero_v.astype(np.int32))
+    others = _mul_rule(form, jnp.where(zero_b, 1, b), jnp.where(zero_v, 1, v), arrays)  # the product of what is not zero
+    db = jnp.where(zeros == 0, others / jnp.where(zero_b, 1, b), jnp.where((zeros == 1) & zero_b, others, 0))
+    ov, zv = others[at], zeros[at]
+    dv = jnp.where(zv == 0, ov / jnp.where(zero_v, 1, v), jnp.where((zv == 1) & zero_v, ov, 0))
+    return _mul_rule(form, b, v, arrays), db * t[0] + jnp.zeros_like(b).at[at].add(dv * t[1])
+
+
+@partial(jax.custom_jvp, nondiff_argnums=(0, 1))
+def _extreme_rule(form, reduce, b, v, arrays):
+    at = b.at[_place(form, arrays)]
+    return at.max(v) if reduce == "amax" else at.min(v)
+
+
+@_extreme_rule.defjvp
+def _extreme_jvp(form, reduce, p, t):
+    b, v, arrays = p
+    at = _place(form, arrays)
+    y = _extreme_rule(form, reduce, b, v, arrays)
+    wb, wv = (b == y).astype(b.dtype), (v == y[at]).astype(b.dtype)
+    n = wb.at[at].add(wv)
+    n = jnp.where(n == 0, 1, n)
+    return y, wb / n * t[0] + jnp.zeros_like(b).at[at].add(wv / n[at] * t[1])
+
+
 def _scatter_mul(base, at_index, s):
     if not is_inexact(base.dtype):
         return base.at[at_index].multiply(s)
-
-    @jax.custom_jvp
-    def f(b, v):
-        return b.at[at_index].multiply(v)
-
-    @f.defjvp
-    def jvp(p, t):
-        b, v = p
-        zero_b, zero_v = b == 0, v == 0
-        y = f(b, v)
-        zeros = zero_b.astype(np.int32).at[at_index].add(zero_v.astype(np.int32))
-        others = f(jnp.where(zero_b, 1, b), jnp.where(zero_v, 1, v))  # the product of what is not zero
-        db = jnp.where(zeros == 0, others / jnp.where(zero_b, 1, b), jnp.where((zeros == 1) & zero_b, others, 0))
-        ov, zv = others[at_index], zeros[at_index]
-        dv = jnp.where(zv == 0, ov / jnp.where(zero_v, 1, v), jnp.where((zv == 1) & zero_v, ov, 0))
-        return y, db * t[0] + jnp.zeros_like(b).at[at_index].add(dv * t[1])
-    return f(base, s)
+    form, arrays = _split_index(at_index)
+    return _mul_rule(form, base, s, arrays)
 
 
 def _extreme_at(base, at_index, s, reduce):
-    best = (lambda b, v: b.at[at_index].max(v)) if reduce == "amax" else (lambda b, v: b.at[at_index].min(v))
-    if not is_inexact(base.dtype):
-        return best(base, s)
-
-    @jax.custom_jvp
-    def f(b, v):
-        return best(b, v)
-
-    @f.defjvp
-    def jvp(p, t):
-        b, v = p
-        y = f(b, v)
-        wb, wv = (b == y).astype(b.dtype), (v == y[at_index]).astype(b.dtype)
-        n = wb.at[at_index].add(wv)
-        n = jnp.where(n == 0, 1, n)
-        return y, wb / n * t[0] + jnp.zeros_like(b).at[at_index].add(wv / n[at_index] * t[1])
-    return f(base, s)
+    form, arrays = _split_index(at_index)
+    return _extreme_rule(form, reduce, base, s, arrays)
 
 
 def _lowest(dtype):

@@ -28,8 +28,9 @@ def _flip(input: Array, dims: Dims):
 
 
 @composite
-def flip(input, *dims):
+def flip(input, *axes, dims=None):
     """Reversed along dims (torch.flip)."""
+    dims = axes if dims is None else (dims,)
     dims = dims[0] if len(dims) == 1 and not isinstance(dims[0], int) else dims
     return _flip(input, tuple(dims))
 
