@@ -177,7 +177,7 @@ def eye(n, m=None, *, out=None, dtype=None, layout=None, device=None, requires_g
     if n < 0 or m < 0:
         raise RuntimeError(f"{'n' if n < 0 else 'm'} must be greater or equal to 0, got {n if n < 0 else m}")
     d = dtype or (out.dtype if out is not None else dtypes.get_default_dtype())
-    return finish(_eye(int(n), int(m), d, device=device), requires_grad, out, "eye")
+    return finish(_eye(int(n), int(m), d, device=out.device if device is None and out is not None else device), requires_grad, out, "eye")
 
 
 def _arange_host(start, step, count, dtype):
@@ -222,8 +222,10 @@ def arange(*args, out=None, dtype=None, layout=None, device=None, requires_grad=
     d = dtype or (out.dtype if out is not None else dtypes.names["int64"] if ints else dtypes.get_default_dtype())
     if not d.is_floating_point and not d.is_complex and not ints:
         start, end, step = int(start), int(end), int(step)
+        if step == 0:
+            raise RuntimeError("step must be nonzero")
     count = -(-(end - start) // step) if all(isinstance(v, int) for v in (start, end, step)) else math.ceil((end - start) / step)
-    return finish(_arange(start, step, int(max(count, 0)), d, device=device), requires_grad, out, "arange")
+    return finish(_arange(start, step, int(max(count, 0)), d, device=out.device if device is None and out is not None else device), requires_grad, out, "arange")
 
 
 range = None  # torch.range, below; the builtin is not used in this file after this line

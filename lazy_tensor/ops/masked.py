@@ -103,7 +103,7 @@ def _arg(name, fill):
         x, m = _inputs(name, input, mask)
         return _call(name, _filled(x, m, fill(x.dtype)), dim, keepdim).to(dtype or x.dtype)
     call.__name__ = call.__qualname__ = name
-    call.__doc__ = f"The index of the {name[3:]}imum of the unmasked elements along dim, in input's dtype as in torch (torch.masked.{name})."
+    call.__doc__ = f"The index of the {name[3:]}imum of the unmasked elements along dim, in input's dtype (torch.masked.{name})."
     composite(call, where="masked")
 
 

@@ -179,7 +179,7 @@ def normal(mean=0.0, std=1.0, size=None, *, generator=None, out=None, dtype=None
 
 
 @op(where=None, name="bernoulli", differentiable=False)
-def _bernoulli(input: Array, p: Array | Scalar | None, dtype: DType, *, key: Key):
+def _bernoulli(input: Array, dtype: DType, p: Array | Scalar | None = None, *, key: Key):
     q = input if p is None else p
     u = jax.random.uniform(key, input.shape, np.float64 if q.dtype == np.float64 else np.float32)
     return (u < jnp.asarray(q).astype(u.dtype)).astype(dtype)
@@ -192,7 +192,7 @@ def bernoulli(input, p=None, *, generator=None, out=None):
         raise RuntimeError(f"bernoulli: expected a floating tensor of probabilities, got {input.dtype}")
     if isinstance(p, (int, float)) and not 0 <= p <= 1:
         raise RuntimeError(f"bernoulli_ expects p to be in [0, 1], but got p={p}")
-    r = _bernoulli(input, None if p is None else p if isinstance(p, Tensor) else float(p), input.dtype, generator=generator)
+    r = _bernoulli(input, input.dtype, p if p is None or isinstance(p, Tensor) else float(p), generator=generator)
     return r if out is None else out.copy_(r)
 
 
@@ -291,7 +291,7 @@ def _normal_fill(self, g, mean=0.0, std=1.0):
 def _bernoulli_fill(self, g, p=0.5):
     if not isinstance(p, Tensor) and not 0 <= p <= 1:
         raise RuntimeError(f"bernoulli_ expects p to be in [0, 1], but got p={p}")
-    return _bernoulli(self, p if isinstance(p, Tensor) else float(p), self.dtype, generator=g)
+    return _bernoulli(self, self.dtype, p if isinstance(p, Tensor) else float(p), generator=g)
 
 
 def _random_fill(self, g, a=None, b=None, **kw):
