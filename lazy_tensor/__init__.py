@@ -122,6 +122,9 @@ def __getattr__(name):
     if name in ("save", "load"):
         from lazy_tensor import serialization
         return getattr(serialization, name)
+    if name == "compile":
+        from lazy_tensor.compiler import compile
+        return compile
     if name == "autocast":
         from lazy_tensor.amp import autocast
         return autocast

@@ -397,6 +397,22 @@ def assign_(t, r, name="assign"):
     return t
 
 
+def assign_value(t, v, name):
+    """Rebind a tensor outside the tape to a value of its aval (what an optimizer does)."""
+    if t._view is not None or t._v.guard is _SHARED:
+        with no_tape():
+            assign_(t, wrap(v), name)
+        return
+    old = t._v
+    if old.guard is None:
+        old.guard = _Written(name)
+    t._v = v
+    try:
+        t._ver += 1
+    except AttributeError:
+        t._ver = 1
+
+
 def _write_through(t, w, r, name):
     """Write r into the storage that view t aliases."""
     root = w.root

@@ -155,5 +155,12 @@ class Variable(metaclass=_VariableMeta):
         return t.requires_grad_(True) if requires_grad else t
 
 
+def __getattr__(name):
+    if name in ("profiler", "functional", "forward_ad", "gradcheck"):
+        import importlib
+        return importlib.import_module(f"{__name__}.{name}")
+    raise AttributeError(f"module 'lazy_tensor.autograd' has no attribute {name!r}")
+
+
 __all__ = ["backward", "grad", "Function", "Variable", "Node", "no_grad", "enable_grad", "set_grad_enabled", "inference_mode",
            "is_grad_enabled", "detect_anomaly", "set_detect_anomaly", "function", "graph"]
