@@ -214,7 +214,7 @@ def emit_grad(config, ins, edges):
     else:
         outs = tuple([Value(a) for a in fwd.outs])
     fwd.push((fwd, ins, outs, code, lasti))
-    node.saved = (tape.pick(ins + outs), ins + ()) if tape.keep_ins else tape.pick(ins + outs)
+    node.saved = (tape.pick(ins + outs), (*ins,)) if tape.keep_ins else tape.pick(ins + outs)
     if modes.saved_hooks is not None:
         _pack(node)
     if len(config.pending) >= graph.PENDING_LIMIT:

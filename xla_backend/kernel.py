@@ -150,7 +150,8 @@ class Plan:
         traced = jax.make_jaxpr(forward)(*map(_struct, ins))
         jaxpr, consts = traced.jaxpr, traced.consts
         in_index = {v: i for i, v in enumerate(jaxpr.invars)}
-        out_index = {v: i for i, v in enumerate(jaxpr.outvars[:n_out]) if not isinstance(v, Literal)}
+        # Double backward starts again from the inputs (allow_save=False): outputs are then recomputed too.
+        out_index = {v: i for i, v in enumerate(jaxpr.outvars[:n_out]) if allow_save and not isinstance(v, Literal)}
         where = []           # for each residual leaf: ("in", i) | ("out", i) | ("const", x) | ("mid", k)
         mids = []
         const_of = dict(zip(jaxpr.constvars, consts, strict=True))

@@ -147,7 +147,7 @@ def _bag(input: Array, weight: Array, offsets: Array | None, per_sample_weights:
         found = (size > 0)[:, None]
         at = jnp.where(found, jnp.clip(first, 0, max(n - 1, 0)), 0)
         out = jnp.where(found, jnp.take_along_axis(rows, at, 0), 0.0) if n else jnp.zeros((bags, rows.shape[1]), rows.dtype)
-        index = jnp.where(found, flat[at], -1) if n else jnp.full(out.shape, -1, flat.dtype)
+        index = jnp.where(found, flat[at], 0) if n else jnp.zeros(out.shape, flat.dtype)
     else:
         out = jax.ops.segment_sum(jnp.where(used[:, None], rows, 0.0), bag, bags)
         if mode == "mean":

@@ -88,7 +88,8 @@ def _pad_index(mode, m, lo, hi, told):
     if mode == "replicate":
         return np.clip(i, 0, m - 1)
     check(lo <= m and hi <= m, f"{told}; Padding value causes wrapping around more than once.")
-    return i % m
+    first, kept = max(-lo, 0), m + min(lo, 0) + min(hi, 0)  # negative amounts crop first; what is left wraps around
+    return first + (i - first) % kept
 
 
 @op(where=None, name="pad_mode")
