@@ -28,6 +28,9 @@ _pre_hooks: OrderedDict = OrderedDict()
 _post_hooks: OrderedDict = OrderedDict()
 
 
+_configs: dict = {}  # (class, parameter's aval, flags, state names) -> configuration, for every optimizer of the class
+
+
 class _Required:
     def __repr__(self):
         return "<required parameter>"
@@ -311,7 +314,7 @@ class Elementwise(Optimizer):
     def _step_group(self, group, differentiable):
         names = self.active(group)
         flags = self.flags(group)
-        kernels = self.__dict__.setdefault("_kernels", {})
+        kernels, cls = _configs, type(self)
         state_of, counts, own = self.state, self.counts, self.per_param()
         hypers: dict = {}
         for p in group["params"]:
@@ -352,7 +355,7 @@ class Elementwise(Optimizer):
                 raise RuntimeError(f"{type(self).__name__}: a parameter of {pv.aval} has a gradient of {gv.aval}")
             tensors = [state[n] for n in names]
             values = [x._v if x._view is None else x._read() for x in tensors]
-            k = (pv.aval, flags, names)
+            k = (cls, pv.aval, flags, names)
             config = kernels.get(k)
             if config is None:
                 config = kernels[k] = self._config(pv.aval, flags, names, values, h[0].aval)
