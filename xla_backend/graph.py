@@ -70,6 +70,15 @@ class Value:
         self.pos, self.uses, self.guard = -1, 0, None
 
 
+class Failed:
+    """What stands in a value's `data` after its op could not be run: the error, raised again when it is asked for."""
+
+    __slots__ = ("error",)
+
+    def __init__(self, error):
+        self.error = error
+
+
 class Graph:
     """The pending nodes of one device. The list object never changes, so `pending.append` may be kept."""
 

@@ -13,8 +13,8 @@ import sys
 import numpy as np
 
 from xla_backend import compile as compile_
-from xla_backend import metrics
-from xla_backend.graph import Value
+from xla_backend import debug, metrics
+from xla_backend.graph import Failed, Value
 from xla_backend.runtime import put
 
 _getrefcount = sys.getrefcount
@@ -80,9 +80,33 @@ def sync(device, reason: str = "sync", want: Value | None = None) -> None:
                         nodes[start:stop] = part
                         raise
                     start = stop
-        except BaseException:
-            pending[0:0] = [n for n in nodes if n is not None]
+        except BaseException as e:
+            left = [n for n in nodes if n is not None]
+            if isinstance(e, Exception) and not isinstance(e, debug.OutOfMemoryError):
+                _isolate(device, left, reason)
+            else:
+                pending[0:0] = left
             raise
+
+
+def _isolate(device, nodes, reason):
+    """After a program failed: run its nodes one by one, so that only those that cannot be run fail, and what needs them."""
+    while nodes:
+        node = nodes.pop(0)
+        bad = next((v for v in node[1] if type(v) is Value and (v.data is None or type(v.data) is Failed)), None)
+        error = bad.data.error if bad is not None and bad.data is not None else None
+        if bad is None:
+            part = [node]
+            node = None
+            try:
+                _run(device, part, reason, whole=True)
+                continue
+            except Exception as e:
+                error = e
+                node = part[0]
+        if node is not None:
+            for v in node[2]:
+                v.data = Failed(error)
 
 
 def _run(device, nodes, reason, whole=False):
@@ -175,6 +199,8 @@ def _prepare(device, nodes, kept):
     dead = []
     i = 0  # not enumerate, whose tuple would hold one more reference
     for v in leaves:
+        if type(v.data) is Failed:
+            raise v.data.error
         if type(v.data) is np.ndarray:  # at rest on the host: to the device's runtime once, then kept there
             v.data = put(v.data, device, copy=False)
         if refs(v) - v.uses == _LEAF_REFS and refs(v.data) == _DATA_REFS:

@@ -4,7 +4,7 @@ from __future__ import annotations
 import numpy as np
 
 from xla_backend import metrics
-from xla_backend.graph import Value, aval
+from xla_backend.graph import Failed, Value, aval
 from xla_backend.program import sync
 from xla_backend.runtime import Device, put
 
@@ -17,6 +17,8 @@ def to_host(value: Value) -> np.ndarray:
         data = value.data
     if type(data) is np.ndarray:
         return data
+    if type(data) is Failed:
+        raise data.error
     out = np.asarray(data)
     metrics.counters["transfers_from_device"] += 1
     metrics.counters["bytes_from_device"] += out.nbytes
@@ -29,5 +31,7 @@ def copy_to(value: Value, dev: Device) -> Value:
     if data is None:
         sync(value.aval.device, "a transfer between devices", value)
         data = value.data
+    if type(data) is Failed:
+        raise data.error
     target = aval(value.aval.shape, value.aval.dtype, dev)
     return Value(target, put(data, dev))

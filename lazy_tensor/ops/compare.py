@@ -11,7 +11,7 @@ from lazy_tensor.tensor import Tensor
 
 
 def _compare(name, fn, doc, alias=(), ordered=False):
-    def body(input: Array | Scalar, other: Array | Scalar):
+    def body(input: Array, other: Array | Scalar):
         if ordered:
             check(not is_complex(input.dtype), f"{name} is not supported for complex inputs", NotImplementedError)
         return fn(input, other)

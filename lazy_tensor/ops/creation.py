@@ -228,9 +228,6 @@ def arange(*args, out=None, dtype=None, layout=None, device=None, requires_grad=
     return finish(_arange(start, step, int(max(count, 0)), d, device=out.device if device is None and out is not None else device), requires_grad, out, "arange")
 
 
-range = None  # torch.range, below; the builtin is not used in this file after this line
-
-
 def _range(start=0, end=None, step=1, *, out=None, dtype=None, layout=None, device=None, requires_grad=False, pin_memory=False):
     """start, start + step, ... up to end, end included; deprecated in torch (torch.range)."""
     if end is None:

@@ -475,6 +475,39 @@ def nonzero(input, *, out=None, as_tuple=False):
     return idx if out is None else _write_out("nonzero", idx, out)
 
 
+@op(where=None, name="nonzero_static", differentiable=False)
+def _nonzero_static(input: Array, size: int, fill_value: int):
+    if input.ndim == 0:
+        return jnp.zeros((size, 0), np.int64)
+    if size == 0:
+        return jnp.zeros((0, input.ndim), np.int64)
+    return jnp.stack(jnp.nonzero(input != 0, size=size, fill_value=fill_value), 1).astype(np.int64)
+
+
+@composite(method=True)
+def nonzero_static(input, *, size, fill_value=-1, out=None):
+    """The first `size` indices of nonzero elements, missing ones fill_value: no sync (torch.nonzero_static)."""
+    if size < 0:
+        raise RuntimeError(f"nonzero_static: 'size' must be an non-negative integer, got {size}")
+    r = _nonzero_static(input, int(size), int(fill_value))
+    return r if out is None else _write_out("nonzero_static", r, out)
+
+
+@op(where=None, name="unravel_index", differentiable=False)
+def _unravel(indices: Array, shape: Dims):
+    check(indices.dtype.kind in "iu", f"unravel_index: expected 'indices' to be integer dtype, but got {indices.dtype.name}")
+    return tuple(i.astype(np.int64) for i in jnp.unravel_index(jnp.where(indices < 0, indices + int(np.prod(shape)), indices), shape))
+
+
+@composite
+def unravel_index(indices, shape):
+    """Coordinates of flat indices in a shape: a tuple of tensors (torch.unravel_index)."""
+    shape = (shape,) if isinstance(shape, int) else tuple(shape)
+    if any(d < 0 for d in shape):
+        raise ValueError(f"'shape' cannot have negative values, but got {shape}")
+    return _unravel(indices, shape)
+
+
 @composite(method=True)
 def argwhere(input):
     """Indices of nonzero elements, (n, ndim) (torch.argwhere); one sync."""

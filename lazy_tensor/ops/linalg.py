@@ -543,20 +543,36 @@ def logdet(input: Array):
     return jnp.where(s < 0, jnp.nan, jnp.where(s == 0, -jnp.inf, l))
 
 
+@jax.custom_jvp
+def _pinv_value(x, inverse):
+    return inverse
+
+
+@_pinv_value.defjvp
+def _pinv_jvp(primals, tangents):
+    """The derivative at constant rank (Golub and Pereyra, 1973), from the inverse itself."""
+    x, p = primals
+    dx = tangents[0]
+    p = _pinv_value(x, p)
+    eye_m, eye_n = jnp.eye(x.shape[-2], dtype=x.dtype), jnp.eye(x.shape[-1], dtype=x.dtype)
+    return p, -p @ dx @ p + p @ _h(p) @ _h(dx) @ (eye_m - x @ p) + (eye_n - p @ x) @ _h(dx) @ _h(p) @ p
+
+
 @op(where=None, name="pinv")
 def _pinv(input: Array, atol: Array | None, rtol: Array | None, hermitian: bool):
     x = _matrix(input, "pinv", hermitian)
     if x.size == 0:
         return jnp.zeros(x.shape[:-2] + (x.shape[-1], x.shape[-2]), x.dtype)
     if hermitian:
-        w, v = jnp.linalg.eigh(_hermitian(x, "L"), symmetrize_input=False)
+        x = _hermitian(x, "L")
+        w, v = jnp.linalg.eigh(lax.stop_gradient(x), symmetrize_input=False)
         keep = jnp.abs(w) > _cut(jnp.abs(w), atol, rtol, x)
         inv = jnp.where(keep, 1 / jnp.where(keep, w, 1), 0).astype(x.dtype)
-        return (v * inv[..., None, :]) @ _h(v)
-    u, s, vh = jnp.linalg.svd(x, full_matrices=False)
+        return _pinv_value(x, (v * inv[..., None, :]) @ _h(v))
+    u, s, vh = jnp.linalg.svd(lax.stop_gradient(x), full_matrices=False)
     keep = s > _cut(s, atol, rtol, x)
     inv = jnp.where(keep, 1 / jnp.where(keep, s, 1), 0).astype(x.dtype)
-    return (_h(vh) * inv[..., None, :]) @ _h(u)
+    return _pinv_value(x, (_h(vh) * inv[..., None, :]) @ _h(u))
 
 
 def _cut(s, atol, rtol, x):

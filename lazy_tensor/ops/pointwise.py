@@ -15,7 +15,8 @@ def wide(fn):
     """fn computed in float32 for half types, cast back."""
     def call(x, *a):
         if is_float(x.dtype) and x.dtype.itemsize < 4:
-            return fn(x.astype(np.float32), *a).astype(x.dtype)
+            r = fn(x.astype(np.float32), *a)
+            return r.astype(x.dtype) if is_float(r.dtype) else r
         return fn(x, *a)
     return call
 
@@ -401,9 +402,13 @@ def _float_power_(self, exponent):
 publish_method("float_power_", _float_power_)
 
 
-def _binary(name, fn, doc, promote=True, alias=(), inplace=True, method=True):
-    def body(input: Array | Scalar, other: Array | Scalar):
-        return fn(*jnp.broadcast_arrays(input, other))
+def _binary(name, fn, doc, promote=True, alias=(), inplace=True, method=True, numbers=False):
+    if numbers:
+        def body(input: Array | Scalar, other: Array | Scalar):
+            return fn(*jnp.broadcast_arrays(input, other))
+    else:
+        def body(input: Array, other: Array):
+            return fn(*jnp.broadcast_arrays(input, other))
     body.__name__ = body.__qualname__ = name
     body.__doc__ = f"{doc}, elementwise (torch.{name})."
     body.__module__ = __name__
@@ -484,11 +489,11 @@ def _logaddexp(a, b):
 
 _binary("hypot", _real2(_hypot, "hypot"), "sqrt(a^2 + b^2)")
 _binary("atan2", _atan2, "the angle of (b, a)", "float", ("arctan2",))
-_binary("copysign", _copysign, "|a| with b's sign", "float")
-_binary("nextafter", jnp.nextafter, "the next float towards b")
+_binary("copysign", _copysign, "|a| with b's sign", "float", numbers=True)
+_binary("nextafter", lambda a, b: lax.stop_gradient(jnp.nextafter(a, b)), "the next float towards b")
 _binary("logaddexp", _logaddexp, "log(e^a + e^b)", inplace=False)
 _binary("logaddexp2", lambda a, b: jnp.logaddexp2(a, b), "log2(2^a + 2^b)", inplace=False)
-_binary("xlogy", _xlogy, "a log b, 0 where a is 0", "float", ("special.xlogy",))
+_binary("xlogy", _xlogy, "a log b, 0 where a is 0", "float", ("special.xlogy",), numbers=True)
 _binary("gcd", lambda a, b: _gcd(a, b), "the greatest common divisor")
 _binary("lcm", lambda a, b: _lcm(a, b), "the least common multiple")
 

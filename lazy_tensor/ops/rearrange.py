@@ -212,7 +212,8 @@ def diagflat(input, offset=0):
 
 
 def _scatter_view(name, view, doc):
-    def call(input, src, *args, **kw):
+    def call(input, src, *args, out=None, **kw):
+        given = out
         out = input.clone()
         region = view(out, *args, **kw)
         if tuple(region.shape) != tuple(src.shape):
@@ -221,6 +222,9 @@ def _scatter_view(name, view, doc):
                                    f"{list(region.shape)}")
             src = src.expand(tuple(region.shape))
         region.copy_(src)
+        if given is not None:
+            from lazy_tensor.ops._define import _write_out
+            return _write_out(name, out, given)
         return out
     call.__name__ = call.__qualname__ = name
     call.__doc__ = f"A copy of input with {doc} replaced by src (torch.{name})."

@@ -412,9 +412,13 @@ def narrow(input, dim, start, length):
 
 
 @composite(method=True)
-def narrow_copy(input, dim, start, length):
+def narrow_copy(input, dim, start, length, *, out=None):
     """narrow as a copy (torch.narrow_copy)."""
-    return narrow(input, dim, start, length).clone()
+    r = narrow(input, dim, start, length).clone()
+    if out is None:
+        return r
+    from lazy_tensor.ops._define import _write_out
+    return _write_out("narrow_copy", r, out)
 
 
 def _split_put(base, new, **kw):
@@ -495,6 +499,11 @@ def tensor_split(input, indices_or_sections, dim=0):
     ends = [*cuts, n]
     starts = [0, *cuts]
     return tuple(input[(slice(None),) * d + (slice(a, max(a, b)),)] for a, b in zip(starts, ends))
+
+
+for _n, _f in (("unsafe_chunk", chunk), ("unsafe_split", split), ("unsafe_split_with_sizes", split_with_sizes)):
+    publish(_n, _f)
+    publish_method(_n, _f)
 
 
 def _axis_split(name, axis, low):

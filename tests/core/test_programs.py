@@ -146,6 +146,33 @@ def test_a_program_that_fails_leaves_its_nodes_pending(monkeypatch):
     assert y.tolist() == [6, 13, 20]
 
 
+def test_only_what_cannot_run_fails(monkeypatch):
+    from xla_backend import kernel
+    x = leaf([1, 2, 3])
+    good = x * 5 + 2
+    broken = x * 3
+    program_nodes = dev().graph.pending
+    config, *rest = program_nodes[-1]
+
+    def cannot(*a):
+        raise ValueError("no such lowering")
+    stub = kernel.Config(config.kernel, dev())
+    fake = kernel.Kernel.__new__(kernel.Kernel)
+    fake.call, fake.name, fake.chain, fake.ins, fake.outs = cannot, "broken", 1, config.kernel.ins, config.kernel.outs
+    stub.kernel = fake
+    program_nodes[-1] = (stub, *rest)
+    needs = broken + 1
+    with pytest.raises(RuntimeError, match="no such lowering"):
+        good.tolist()
+    assert good.tolist() == [7, 12, 17]
+    for t in (broken, needs):
+        with pytest.raises(RuntimeError, match="no such lowering"):
+            t.tolist()
+    with pytest.raises(RuntimeError, match="no such lowering"):
+        (needs * 2).tolist()
+    assert (good + 1).tolist() == [8, 13, 18]
+
+
 def test_a_long_chain_is_cut(counts):
     x = leaf(np.full((4,), 0.5), requires_grad=True)
     h = x
