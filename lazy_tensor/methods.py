@@ -48,6 +48,13 @@ def _parse_to(args, kw):
 
 def to(self, *args, **kw):
     """The tensor in another dtype, on another device; itself when nothing changes (torch.Tensor.to)."""
+    if len(args) == 1 and not kw:  # the forms met in loops
+        a = args[0]
+        if a.__class__ is device_.device:
+            if a is self._v.aval.device.public:
+                return self
+        elif a.__class__ is dtypes.dtype:
+            return self if a.np == self._v.aval.dtype else core.cast(self, a)
     device, dtype, copy, fmt = _parse_to(args, kw)
     r = self
     if dtype is not None and dtype.np != self._v.aval.dtype:
@@ -419,6 +426,7 @@ def attach():
         print("no indexing yet")
     Tensor._scalar = staticmethod(wrap)
     publish("clone", clone)
+    publish("zero_", zero_)
     publish("detach", lambda input: input.detach())
     publish("is_floating_point", lambda input: is_floating_point(input))
     publish("is_complex", lambda input: is_complex(input))

@@ -116,6 +116,7 @@ class Op:
         self.table: dict = {}
         self.kernels: dict = {}
         self.put_op = None
+        self.parts: dict = {}  # the outputs of a view op that has several, as views of their own
         self.casts = None  # "low" or "high": what autocast does to the array inputs
         self.doc = inspect.getdoc(body) or ""
 
@@ -365,7 +366,11 @@ class Op:
         return values.get("training") is False or values.get("train") is False or values.get("p", values.get("dropout_p")) == 0
 
     def _alias(self, result, base, key, ins, part=None):
-        op = self if part is None else _Part(self, part)
+        op = self
+        if part is not None:
+            op = self.parts.get(part)
+            if op is None:
+                op = self.parts[part] = _Part(self, part)
         return as_view(result, base, Step(op, key[1:], ins[1:]))
 
     def _finish(self, config, r):
@@ -474,38 +479,35 @@ class Op:
         """base with this view's region replaced by new (plain tensors)."""
         if self.put_op is None:
             self.put_op = _put_op(self)
-        v, n = base._v, new._value()
-        full = (v.aval, n.aval, *key)
-        config = self.put_op.table.get(full)
-        if config is None:
-            config = self.put_op.config(full, v.aval.device)
-        ins = (v, n, *extra)
-        if (base._gn is not None or new._gn is not None) and modes.grad:
-            return emit_grad(config, ins, (base._gn, base._oi, new._gn, new._oi) + (None, 0) * len(extra))
-        return emit(config, ins)
+        return _record_put(self.put_op, base, new, key, extra)
+
+
+def _record_put(put_op, base, new, key, extra):
+    v, n = base._v, new._value()
+    full = (v.aval, n.aval, *key)
+    config = put_op.table.get(full)
+    if config is None:
+        config = put_op.config(full, v.aval.device)
+    ins = (v, n, *extra)
+    if (base._gn is not None or new._gn is not None) and modes.grad:
+        return emit_grad(config, ins, (base._gn, base._oi, new._gn, new._oi) + (None, 0) * len(extra))
+    return emit(config, ins)
 
 
 class _Part:
     """One of several outputs of a view op (split, unbind)."""
 
     def __init__(self, op, index):
-        self.op, self.index = op, index
+        self.op, self.index, self.put_op = op, index, None
 
     def replay(self, base, key, extra):
         r = self.op.replay(base, key, extra)
         return r[self.index] if isinstance(r, list) else r
 
     def replay_put(self, base, new, key, extra):
-        puts = self.op.__dict__.setdefault("_part_puts", {})
-        put = puts.get(self.index)
-        if put is None:
-            put = puts[self.index] = _put_op(self.op, self.index)
-        stand_in = self.op.put_op
-        self.op.put_op = put
-        try:
-            return self.op.replay_put(base, new, key, extra)
-        finally:
-            self.op.put_op = stand_in
+        if self.put_op is None:
+            self.put_op = _put_op(self.op, self.index)
+        return _record_put(self.put_op, base, new, key, extra)
 
 
 def _put_op(op, part=None):

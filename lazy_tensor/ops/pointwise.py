@@ -490,7 +490,7 @@ def _logaddexp(a, b):
 _binary("hypot", _real2(_hypot, "hypot"), "sqrt(a^2 + b^2)")
 _binary("atan2", _atan2, "the angle of (b, a)", "float", ("arctan2",))
 _binary("copysign", _copysign, "|a| with b's sign", "float", numbers=True)
-_binary("nextafter", lambda a, b: lax.stop_gradient(jnp.nextafter(a, b)), "the next float towards b")
+_binary("nextafter", lambda a, b: jnp.nextafter(lax.stop_gradient(a), lax.stop_gradient(b)), "the next float towards b")
 _binary("logaddexp", _logaddexp, "log(e^a + e^b)", inplace=False)
 _binary("logaddexp2", lambda a, b: jnp.logaddexp2(a, b), "log2(2^a + 2^b)", inplace=False)
 _binary("xlogy", _xlogy, "a log b, 0 where a is 0", "float", ("special.xlogy",), numbers=True)

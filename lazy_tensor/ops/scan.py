@@ -91,6 +91,8 @@ def _diff(input: Array, n: int, dim: int, prepend: Array | None, append: Array |
     check(input.ndim > 0, "diff expects input to be at least one-dimensional")
     check(n >= 0, f"order must be non-negative but got {n}")
     d = norm_dim(dim, input.ndim)
+    if n == 0:
+        return input
     parts = [p for p in (prepend, input, append) if p is not None]
     dt = jnp.result_type(*parts)
     x = jnp.concatenate([p.astype(dt) for p in parts], d) if len(parts) > 1 else input
@@ -200,6 +202,8 @@ def gradient(input, *, spacing=1, dim=None, edge_order=1):
     dims = tuple(norm_dim(d, input.dim()) for d in dims)
     if len(set(dims)) != len(dims):
         raise RuntimeError(f"dim appears multiple times in the list of dims {dims}")
+    if spacing is None:
+        spacing = 1
     if isinstance(spacing, Tensor) and spacing.dim() == 0:
         spacing = spacing.item()
     if isinstance(spacing, Tensor):

@@ -366,6 +366,8 @@ def sum_to_size(self, *size):
     lead = self.dim() - len(size)
     if lead < 0 or any(n not in (1, s) for n, s in zip(size, self.shape[lead:])):
         raise RuntimeError(f"size {{{list(size)}}} is not expandable to size {{{list(self.shape)}}}.")
+    if not size:
+        return self.sum()
     dims = [*range(lead), *(lead + i for i, n in enumerate(size) if n == 1 and self.shape[lead + i] != 1)]
     r = self.sum(dims, True) if dims else self
     return r.reshape(size) if lead else r

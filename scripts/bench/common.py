@@ -47,8 +47,8 @@ def batches(s, n=16, seed=0):
     return [(r.integers(0, s.vocabulary, (s.batch, s.context)), r.integers(0, s.vocabulary, (s.batch, s.context))) for _ in range(n)]
 
 
-def lazy_step(s, device="xla", read=True):
-    """The step as a PyTorch user writes it; returns (step(i) -> loss, model)."""
+def lazy_step(s, device="xla", read=True, parts=False):
+    """The step as a PyTorch user writes it; returns (step(i) -> loss, model), and the optimizer with `parts`."""
     import sys
     from pathlib import Path
 
@@ -73,7 +73,7 @@ def lazy_step(s, device="xla", read=True):
         optimizer.step()
         scheduler.step()
         return loss.item() if read else loss
-    return step, model
+    return (step, model, optimizer) if parts else (step, model)
 
 
 def jax_init(s, seed=0):
