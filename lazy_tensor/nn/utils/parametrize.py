@@ -110,8 +110,7 @@ def _inject_class(module):
         if id(self) in memo:
             return memo[id(self)]
         new = memo[id(self)] = self.__new__(type(self))
-        state = {k: copy.deepcopy(v, memo) for k, v in self.__dict__.items()}
-        new.__dict__.update(state)
+        new.__setstate__(copy.deepcopy(Module.__getstate__(self), memo))
         return new
 
     def getstate(self):
