@@ -372,7 +372,7 @@ def _operators(cls, fns):
         if name in fns:
             setattr(cls, f"__{py}__", fns[name])
     cls.__pos__ = lambda self: self
-    cls.__hash__ = lambda self: id(self)
+    cls.__hash__ = object.__hash__
 
 
 def _soft(fn):

@@ -10,11 +10,10 @@ import math
 import time
 from pathlib import Path
 
-import lazy_tensor.nn.functional as F
-from lazy_tensor.utils.data import DataLoader, Dataset
-
 import lazy_tensor as torch
+import lazy_tensor.nn.functional as F
 from lazy_tensor import nn
+from lazy_tensor.utils.data import DataLoader, Dataset
 
 try:
     import matplotlib

@@ -11,10 +11,10 @@ import sysconfig
 import time
 from pathlib import Path
 
-import lazy_tensor.nn.functional as F
 import numpy as np
 
 import lazy_tensor as torch
+import lazy_tensor.nn.functional as F
 from lazy_tensor import nn
 
 

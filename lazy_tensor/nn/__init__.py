@@ -23,6 +23,6 @@ globals().pop("NonDynamicallyQuantizableLinear", None)
 from lazy_tensor.nn import _paths, parallel, utils  # noqa: E402
 
 _paths.register()
-from lazy_tensor.nn import modules  # noqa: E402
+from lazy_tensor.nn import modules  # type: ignore[attr-defined]  # noqa: E402
 
 DataParallel = parallel.DataParallel

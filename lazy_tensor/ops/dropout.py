@@ -20,6 +20,8 @@ def _dropout(input: Array, p: float, training: bool, dims: int, *, key: Key | No
     """Zeros with probability p and the rest scaled by 1 / (1 - p); one draw for each of the first `dims` dimensions' places."""
     if key is None:
         return input
+    check(is_inexact(input.dtype), f"dropout: result type Float can't be cast to the desired output type {input.dtype.name} (input "
+                                   f"{list(input.shape)}; a floating point tensor would fit)")
     if p == 1:
         return input * jnp.zeros((), input.dtype)
     keep = jax.random.bernoulli(key, np.float32(1 - p), _mask_shape(input, dims))
@@ -66,6 +68,8 @@ def _run(call, name, input, p, training, inplace, dims=-1):
 @composite(where=NN)
 def dropout(input, p=0.5, training=True, inplace=False):
     """In training, zeros with probability p, the rest scaled by 1 / (1 - p) (torch.nn.functional.dropout)."""
+    if p.__class__ is float and 0.0 < p < 1.0 and not inplace and training is True:  # hot: every layer of every step
+        return _dropout(input, p, True, -1)
     return _run(_dropout, "dropout", input, p, training, inplace)
 
 

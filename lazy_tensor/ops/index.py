@@ -465,8 +465,8 @@ def nonzero(input, *, out=None, as_tuple=False):
     else:
         n = int((input.detach() != 0).sum())
         if input.dim() == 0:
-            from lazy_tensor.ops.creation import zeros
             from lazy_tensor import dtypes
+            from lazy_tensor.ops.creation import zeros
             idx = zeros(n, 0, dtype=dtypes.names["int64"], device=input.device)
         else:
             idx = _nonzero(input.detach(), _bucket(n))[:n]

@@ -176,7 +176,7 @@ def einsum(*args):
             operands = operands[0]
     lhs, arrow, rhs = equation.partition("->")
     if not arrow:
-        used = [c for c in lhs.replace("...", "").replace(",", "")]
+        used = list(lhs.replace("...", "").replace(",", ""))
         rhs = ("..." if "..." in lhs else "") + "".join(sorted(c for c in set(used) if used.count(c) == 1))
         equation = lhs + "->" + rhs
     terms = lhs.split(",")

@@ -8,7 +8,7 @@ from jax import lax
 
 from lazy_tensor import dtypes
 from lazy_tensor.ops._common import check, default_float, is_complex, real_dtype
-from lazy_tensor.ops._define import check_inplace, composite, op, publish, publish_method
+from lazy_tensor.ops._define import check_inplace, composite, op, publish_method
 from lazy_tensor.ops.creation import _layout, finish, sizes
 from lazy_tensor.tensor import Tensor, assign_
 

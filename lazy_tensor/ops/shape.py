@@ -68,15 +68,30 @@ def _viewable(t, shape):
 
 def view(self, *shape, dtype=None, size=None):
     """The same storage in another shape (or, with a dtype, its bytes as another type) (torch.Tensor.view)."""
+    if self._view is None or not self._view.steps:
+        try:
+            return _reshape(self, _resolved[(self._v.aval.shape, shape)])
+        except (KeyError, TypeError):
+            given = shape
+    else:
+        given = None
     if size is not None:
         shape = (size,)
+        given = None
     if dtype is not None or (len(shape) == 1 and type(shape[0]).__name__ == "dtype"):
         return _bits(self, dtype or shape[0])
     shape = infer_size(_size(shape, "view"), self.numel())
     if not _viewable(self, shape):
         raise RuntimeError("view size is not compatible with input tensor's size and stride (at least one dimension spans across two contiguous "
                            f"subspaces). Use .reshape(...) instead. (size {list(self.shape)}, stride {list(self.stride())}, view {list(shape)})")
+    if given is not None and "_strides" not in self.__dict__ and all(type(d) is int for d in given):
+        if len(_resolved) > 10_000:
+            _resolved.clear()
+        _resolved[(self._v.aval.shape, given)] = shape
     return _reshape(self, shape)
+
+
+_resolved: dict = {}  # (shape of a contiguous tensor, the ints given to view) -> the new shape
 
 
 publish_method("view", view)
@@ -129,12 +144,34 @@ def _bits(self, dtype):
 @composite
 def reshape(input, *shape):
     """input in another shape: a view where its strides allow, else a copy (torch.reshape)."""
-    shape = infer_size(_size(shape, "reshape"), input.numel())
-    return _reshape(input, shape) if _viewable(input, shape) else _reshape_copy(input, shape)
+    w = input._view
+    if w is None:
+        key = (input._v.aval.shape, shape)
+    elif len(w.steps) == 1:
+        s = w.steps[0]
+        key = (w.root._v.aval.shape, shape, s.op, s.key, s.extra)
+    else:
+        key = (w.root._v.aval.shape if w.root is not None else input._v.aval.shape, shape, *[x for s in w.steps for x in (s.op, s.key, s.extra)])
+    try:
+        found = _reshaped.get(key)
+    except TypeError:  # a list of sizes
+        key = found = None
+    if found is None:
+        size = infer_size(_size(shape, "reshape"), input.numel())
+        found = _reshape if _viewable(input, size) else _reshape_copy, size
+        plain = "_strides" not in (input if w is None or w.root is None else w.root).__dict__
+        if key is not None and plain and all(type(d) is int or type(d) is tuple for d in shape):
+            if len(_reshaped) > 10_000:
+                _reshaped.clear()
+            _reshaped[key] = found
+    return found[0](input, found[1])
+
+
+_reshaped: dict = {}  # (root's shape, the size asked for, view steps) -> (view or copy, the new size)
 
 
 def _method_reshape(self, *shape, **kw):
-    return reshape(self, *(shape or (kw["shape"],)))
+    return reshape(self, *shape) if shape else reshape(self, kw["shape"])
 
 
 publish_method("reshape", _method_reshape)

@@ -28,7 +28,7 @@ _pre_hooks: OrderedDict = OrderedDict()
 _post_hooks: OrderedDict = OrderedDict()
 
 
-_configs: dict = {}  # (class, parameter's aval, flags, state names) -> configuration, for every optimizer of the class
+_configs: dict = {}  # (class, flags, state names) -> {parameter's aval: configuration}, for every optimizer of the class
 
 
 class _Required:
@@ -314,7 +314,7 @@ class Elementwise(Optimizer):
     def _step_group(self, group, differentiable):
         names = self.active(group)
         flags = self.flags(group)
-        kernels, cls = _configs, type(self)
+        kernels, head = _configs, (type(self), flags, names)
         state_of, counts, own = self.state, self.counts, self.per_param()
         hypers: dict = {}
         for p in group["params"]:
@@ -355,10 +355,12 @@ class Elementwise(Optimizer):
                 raise RuntimeError(f"{type(self).__name__}: a parameter of {pv.aval} has a gradient of {gv.aval}")
             tensors = [state[n] for n in names]
             values = [x._v if x._view is None else x._read() for x in tensors]
-            k = (cls, pv.aval, flags, names)
-            config = kernels.get(k)
+            by_aval = kernels.get(head)
+            if by_aval is None:
+                by_aval = kernels[head] = {}
+            config = by_aval.get(pv.aval)
             if config is None:
-                config = kernels[k] = self._config(pv.aval, flags, names, values, h[0].aval)
+                config = by_aval[pv.aval] = self._config(pv.aval, flags, names, values, h[0].aval)
             ins = (pv, gv, *values, h[0])
             if differentiable:
                 from lazy_tensor.autograd.engine import _mixed_call

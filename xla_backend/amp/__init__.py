@@ -16,9 +16,8 @@ def __getattr__(name):
 
 def _autocast(device="xla", enabled: bool = True, dtype=None, cache_enabled: bool | None = True):
     """Autocast for a device (`xm.xla_device()`, or its type): bfloat16 on XLA devices unless dtype says otherwise."""
-    from lazy_tensor.amp import autocast as inner
-
     import lazy_tensor as lt
+    from lazy_tensor.amp import autocast as inner
     return inner(lt.device(device).type, dtype=dtype, enabled=enabled, cache_enabled=cache_enabled)
 
 

@@ -26,7 +26,9 @@ class _DropoutNd(Module):
 class Dropout(_DropoutNd):
     """Elements are zeroed with probability p, the others scaled by 1/(1-p) (torch.nn.Dropout)."""
 
-    _fn = "dropout"
+    def forward(self, input):
+        """Random zeros in training mode, the input in evaluation mode."""
+        return F.dropout(input, self.p, self.training, self.inplace)
 
 
 class Dropout1d(_DropoutNd):

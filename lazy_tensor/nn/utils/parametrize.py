@@ -6,6 +6,7 @@ from contextlib import contextmanager
 
 from lazy_tensor.modes import no_grad
 from lazy_tensor.nn.containers import ModuleDict, ModuleList
+from lazy_tensor.nn.module import Module
 from lazy_tensor.nn.parameter import Parameter
 from lazy_tensor.tensor import Tensor
 
