@@ -1,9 +1,15 @@
 """L-BFGS."""
 from __future__ import annotations
 
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+
 import lazy_tensor as lt
 from lazy_tensor.modes import enable_grad, no_grad
+from lazy_tensor.ops._define import op
 from lazy_tensor.optim.optimizer import Optimizer, check_common, number
+from lazy_tensor.tensor import _leaf
 
 
 def _cubic(x1, f1, g1, x2, f2, g2, bounds=None):
@@ -80,6 +86,32 @@ def _strong_wolfe(obj, x, t, d, f, g, gtd, c1=1e-4, c2=0.9, tolerance_change=1e-
     return bf[lo], bg[lo], bracket[lo], evals
 
 
+@op(where=None, name="lbfgs_direction", differentiable=False)
+def _direction(grad: Array, dirs: Arrays, steps: Arrays, ro: Array, diag: Scalar):
+    y, s = jnp.stack(dirs), jnp.stack(steps)
+
+    def first(q, row):
+        y, s, r = row
+        a = jnp.dot(s, q) * r
+        return q - y * a, a
+
+    def second(d, row):
+        y, s, r, a = row
+        return d + s * (a - jnp.dot(y, d) * r), None
+    q, al = lax.scan(first, -grad, (y, s, ro), reverse=True)
+    d, _ = lax.scan(second, q * diag.astype(q.dtype), (y, s, ro, al))
+    return d, al
+
+
+def _two_loop(grad, dirs, steps, ro, diag):
+    """The two-loop recursion (Nocedal and Wright, algorithm 7.4). The history is filled up to a power of two with zeros that
+    change nothing, so that its growth makes few programs."""
+    n = 1 << max(len(dirs) - 1, 0).bit_length()
+    fill = [_leaf(np.zeros(grad.numel(), grad.dtype.np), grad.device) for _ in range(n - len(dirs))]
+    weights = _leaf(np.array([*ro, *[0.0] * len(fill)], grad.dtype.np), grad.device)
+    return _direction(grad, [*dirs, *fill], [*steps, *fill], weights, float(diag))
+
+
 class LBFGS(Optimizer):
     """Limited-memory BFGS, with a strong-Wolfe line search when asked for (torch.optim.LBFGS); needs a closure."""
 
@@ -146,14 +178,7 @@ class LBFGS(Optimizer):
                     steps.append(s)
                     ro.append(1.0 / ys)
                     diag = ys / y.dot(y).item()
-                al = state.setdefault("al", [None] * history)
-                q = g.neg()
-                for i in range(len(dirs) - 1, -1, -1):
-                    al[i] = steps[i].dot(q) * ro[i]
-                    q = q - dirs[i] * al[i]
-                d = q * diag
-                for i in range(len(dirs)):
-                    d = d + steps[i] * (al[i] - dirs[i].dot(d) * ro[i])
+                d, state["al"] = _two_loop(g, dirs, steps, ro, diag)
             prev_g, prev_loss = g.clone(), loss
             t = min(1.0, 1.0 / g.abs().sum().item()) * lr if state["n_iter"] == 1 else lr
             gtd = g.dot(d).item()
