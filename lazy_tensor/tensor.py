@@ -75,13 +75,18 @@ def _is_internal(g):
 
 def where():
     """(code, lasti) of the innermost frame outside the library."""
-    f = _getframe(1)
+    f = _outside(_getframe(1))
+    return (None, 0) if f is None else (f.f_code, f.f_lasti)
+
+
+def _outside(f):
+    """The innermost frame from f on that is outside the library, or None."""
     while f is not None:
         g = f.f_globals
         if not (_internal[id(g)] if id(g) in _internal else _is_internal(g)):
-            return f.f_code, f.f_lasti
+            return f
         f = f.f_back
-    return None, 0
+    return None
 
 
 class Tape:
@@ -123,12 +128,11 @@ def emit(config, ins):
         if config.device.host:
             ins = _snapshot(ins)
     f = _getframe(1)
-    g = f.f_globals
-    while _internal[id(g)] if id(g) in _internal else _is_internal(g):
-        f = f.f_back
-        if f is None:
-            break
-        g = f.f_globals
+    try:
+        while _internal[id(f.f_globals)]:
+            f = f.f_back
+    except (KeyError, AttributeError):  # a module met for the first time, or no frame outside the library
+        f = _outside(f)
     v = _new(Value)
     v.aval = config.out
     v.data = v.guard = None
@@ -185,12 +189,11 @@ def emit_grad(config, ins, edges):
         if config.device.host:
             ins = _snapshot(ins)
     f = _getframe(1)
-    g = f.f_globals
-    while _internal[id(g)] if id(g) in _internal else _is_internal(g):
-        f = f.f_back
-        if f is None:
-            break
-        g = f.f_globals
+    try:
+        while _internal[id(f.f_globals)]:
+            f = f.f_back
+    except (KeyError, AttributeError):  # a module met for the first time, or no frame outside the library
+        f = _outside(f)
     if f is None:
         code, lasti = None, 0
     else:

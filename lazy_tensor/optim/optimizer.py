@@ -19,7 +19,7 @@ import numpy as np
 from lazy_tensor import creation, devices
 from lazy_tensor.modes import enable_grad, modes, no_grad
 from lazy_tensor.node import RemovableHandle
-from lazy_tensor.tensor import Tensor, assign_value, wrap
+from lazy_tensor.tensor import Tensor, _Written, assign_value, wrap
 from xla_backend import runtime
 from xla_backend.graph import Value, aval
 from xla_backend.kernel import Kernel
@@ -28,6 +28,7 @@ _pre_hooks: OrderedDict = OrderedDict()
 _post_hooks: OrderedDict = OrderedDict()
 
 
+_STEP = _Written("the optimizer's step")
 _configs: dict = {}  # (class, flags, state names) -> {parameter's aval: configuration}, for every optimizer of the class
 
 
@@ -371,11 +372,14 @@ class Elementwise(Optimizer):
             else:
                 outs = tuple([Value(a) for a in config.outs])
                 config.push((config, ins, outs, None, 0))
-                assign_value(p, outs[0], "the optimizer's step")
-                i = 1
-                for x in tensors:
-                    assign_value(x, outs[i], "the optimizer's step")
-                    i += 1
+                for x, v in zip((p, *tensors), outs):
+                    old = x._v
+                    if x._view is None and old.guard is None:  # hot: assign_value without the call
+                        old.guard = _STEP
+                        x._v = v
+                        x._ver = getattr(x, "_ver", 0) + 1
+                    else:
+                        assign_value(x, v, "the optimizer's step")
             if counts:
                 state["step"]._v = h[1]
             self.after(group, state, t)
