@@ -120,6 +120,11 @@ def _extreme(name, fn, better, ignore_nan, alias=()):
     body.__module__ = __name__
     globals()[name] = op(body, promote=True, method=True)
 
+    def number(input: Array, other: Scalar):
+        return body(input, other)
+    number.__module__ = __name__
+    globals()[f"_{name}_number"] = op(number, name=name, where=None, promote=True)
+
 
 _extreme("maximum", jnp.maximum, jnp.greater, False)
 _extreme("minimum", jnp.minimum, jnp.less, False)
