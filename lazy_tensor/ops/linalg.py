@@ -564,8 +564,7 @@ def _pinv(input: Array, atol: Array | None, rtol: Array | None, hermitian: bool)
     if x.size == 0:
         return jnp.zeros(x.shape[:-2] + (x.shape[-1], x.shape[-2]), x.dtype)
     if hermitian:
-        x = _hermitian(x, "L")
-        w, v = jnp.linalg.eigh(lax.stop_gradient(x), symmetrize_input=False)
+        w, v = jnp.linalg.eigh(lax.stop_gradient(_hermitian(x, "L")), symmetrize_input=False)
         keep = jnp.abs(w) > _cut(jnp.abs(w), atol, rtol, x)
         inv = jnp.where(keep, 1 / jnp.where(keep, w, 1), 0).astype(x.dtype)
         return _pinv_value(x, (v * inv[..., None, :]) @ _h(v))

@@ -460,6 +460,17 @@ def _atan2_jvp(p, t):
     return _atan2(a, b), t[0] * b / s - t[1] * a / s
 
 
+@jax.custom_jvp
+def _nextafter(a, b):
+    return jnp.nextafter(a, b)
+
+
+@_nextafter.defjvp
+def _nextafter_jvp(p, t):
+    y = _nextafter(*p)
+    return y, jnp.where(p[0] == p[1], t[1], t[0])
+
+
 def _xlogy(a, b):
     zero = (a == 0) & ~jnp.isnan(b)
     return jnp.where(zero, 0, a * jnp.log(jnp.where(zero, 1, b)))
@@ -490,7 +501,7 @@ def _logaddexp(a, b):
 _binary("hypot", _real2(_hypot, "hypot"), "sqrt(a^2 + b^2)")
 _binary("atan2", _atan2, "the angle of (b, a)", "float", ("arctan2",))
 _binary("copysign", _copysign, "|a| with b's sign", "float", numbers=True)
-_binary("nextafter", lambda a, b: jnp.nextafter(lax.stop_gradient(a), lax.stop_gradient(b)), "the next float towards b")
+_binary("nextafter", lambda a, b: _nextafter(a, b), "the next float towards b")
 _binary("logaddexp", _logaddexp, "log(e^a + e^b)", inplace=False)
 _binary("logaddexp2", lambda a, b: jnp.logaddexp2(a, b), "log2(2^a + 2^b)", inplace=False)
 _binary("xlogy", _xlogy, "a log b, 0 where a is 0", "float", ("special.xlogy",), numbers=True)

@@ -270,10 +270,11 @@ class Muon(Elementwise):
         tall = p.shape[0] > p.shape[1]
         x = x.T if tall else x
         x = x / jnp.maximum(jnp.sqrt(jnp.sum(x.astype(np.float32) ** 2)).astype(jnp.bfloat16), eps)
+        wide = lambda v: v.astype(np.float32)  # products accumulate in float32 and round once, as torch's addmm
         for _ in range(steps):
-            gram = x @ x.T
-            gram = b * gram + c * (gram @ gram)
-            x = a * x + gram @ x
+            gram = (wide(x) @ wide(x).T).astype(x.dtype)
+            gram = (b * wide(gram) + c * (wide(gram) @ wide(gram))).astype(x.dtype)
+            x = (a * wide(x) + wide(gram) @ wide(x)).astype(x.dtype)
         x = x.T if tall else x
         rows, cols = p.shape
         ratio = 0.2 * math.sqrt(max(rows, cols)) if adjust == "match_rms_adamw" else math.sqrt(max(1, rows / cols))
