@@ -270,7 +270,8 @@ class Muon(Elementwise):
         tall = p.shape[0] > p.shape[1]
         x = x.T if tall else x
         x = x / jnp.maximum(jnp.sqrt(jnp.sum(x.astype(np.float32) ** 2)).astype(jnp.bfloat16), eps)
-        wide = lambda v: v.astype(np.float32)  # products accumulate in float32 and round once, as torch's addmm
+        def wide(v):  # products accumulate in float32 and round once, as torch's addmm
+            return v.astype(np.float32)
         for _ in range(steps):
             gram = (wide(x) @ wide(x).T).astype(x.dtype)
             gram = (b * wide(gram) + c * (wide(gram) @ wide(gram))).astype(x.dtype)

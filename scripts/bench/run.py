@@ -192,7 +192,7 @@ def first():
 
 def memory():
     """Peak device memory of the step as XLA plans it: arguments + outputs + temporaries - aliased (compiled afresh)."""
-    code = ("import sys; sys.path.insert(0, %r)\nimport jax, numpy as np, common\nfrom xla_backend import debug\n"
+    code = (f"import sys; sys.path.insert(0, {str(HERE.parent)!r})\nimport jax, numpy as np, common\nfrom xla_backend import debug\n"
             "s = common.Shape(layers=4, width=256, context=128, batch=8)\n"
             "peak = lambda m: m.argument_size_in_bytes + m.output_size_in_bytes + m.temp_size_in_bytes - m.alias_size_in_bytes\n"
             "lazy, _ = common.lazy_step(s)\n[lazy(i) for i in range(3)]\n"
@@ -200,7 +200,7 @@ def memory():
             "ours = peak(record.executable.memory_analysis())\n"
             "_, f, state = common.jax_step(s)\nx, y = common.batches(s)[0]\n"
             "c = f.lower(*state, np.float32(1), np.float32(1), x.astype(np.int32), y.astype(np.int32), jax.random.key(0)).compile()\n"
-            "print(ours, peak(c.memory_analysis()))") % str(HERE.parent)
+            "print(ours, peak(c.memory_analysis()))")
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env=dict(os.environ, XLA_BACKEND_CACHE="0"))
     ours, theirs = map(float, out.stdout.split()[-2:])
     row("peak memory of a GPT step: ours / jax with donation (MiB)", f"{ours / 2 ** 20:.1f} / {theirs / 2 ** 20:.1f} = {ours / theirs:.2f}",
