@@ -1,13 +1,11 @@
 """L-BFGS."""
 from __future__ import annotations
 
-import jax.numpy as jnp
 import numpy as np
-from jax import lax
 
 import lazy_tensor as lt
 from lazy_tensor.modes import enable_grad, no_grad
-from lazy_tensor.ops._define import op
+from lazy_tensor.ops.quasi_newton import direction
 from lazy_tensor.optim.optimizer import Optimizer, check_common, number
 from lazy_tensor.tensor import _leaf
 
@@ -86,30 +84,13 @@ def _strong_wolfe(obj, x, t, d, f, g, gtd, c1=1e-4, c2=0.9, tolerance_change=1e-
     return bf[lo], bg[lo], bracket[lo], evals
 
 
-@op(where=None, name="lbfgs_direction", differentiable=False)
-def _direction(grad: Array, dirs: Arrays, steps: Arrays, ro: Array, diag: Scalar):
-    y, s = jnp.stack(dirs), jnp.stack(steps)
-
-    def first(q, row):
-        y, s, r = row
-        a = jnp.dot(s, q) * r
-        return q - y * a, a
-
-    def second(d, row):
-        y, s, r, a = row
-        return d + s * (a - jnp.dot(y, d) * r), None
-    q, al = lax.scan(first, -grad, (y, s, ro), reverse=True)
-    d, _ = lax.scan(second, q * diag.astype(q.dtype), (y, s, ro, al))
-    return d, al
-
-
 def _two_loop(grad, dirs, steps, ro, diag):
     """The two-loop recursion (Nocedal and Wright, algorithm 7.4). The history is filled up to a power of two with zeros that
     change nothing, so that its growth makes few programs."""
     n = 1 << max(len(dirs) - 1, 0).bit_length()
     fill = [_leaf(np.zeros(grad.numel(), grad.dtype.np), grad.device) for _ in range(n - len(dirs))]
     weights = _leaf(np.array([*ro, *[0.0] * len(fill)], grad.dtype.np), grad.device)
-    return _direction(grad, [*dirs, *fill], [*steps, *fill], weights, float(diag))
+    return direction(grad, [*dirs, *fill], [*steps, *fill], weights, float(diag))
 
 
 class LBFGS(Optimizer):
