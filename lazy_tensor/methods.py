@@ -395,10 +395,7 @@ def attach():
     for name, fn in fns.items():
         if name not in Tensor.__dict__:
             setattr(Tensor, name, fn)
-    try:
-        from lazy_tensor.ops.shape import PROPERTIES
-    except ImportError:
-        PROPERTIES = {}
+    from lazy_tensor.ops.shape import PROPERTIES
     for name, fn in PROPERTIES.items():
         setattr(Tensor, name, property(fn))
     here = globals()
@@ -418,12 +415,9 @@ def attach():
     Tensor.byte = _caster("uint8")
     everything = {**_define.namespace(""), **fns}
     _operators(Tensor, everything)
-    try:  # TODO(lead): plain once indexing.py exists
-        from lazy_tensor import indexing
-        Tensor.__getitem__ = indexing.getitem
-        Tensor.__setitem__ = indexing.setitem
-    except ImportError:
-        print("no indexing yet")
+    from lazy_tensor import indexing
+    Tensor.__getitem__ = indexing.getitem
+    Tensor.__setitem__ = indexing.setitem
     Tensor._scalar = staticmethod(wrap)
     publish("clone", clone)
     publish("zero_", zero_)

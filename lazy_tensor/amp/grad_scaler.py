@@ -2,7 +2,7 @@
 from __future__ import annotations
 
 from lazy_tensor.modes import no_grad
-from lazy_tensor.tensor import Tensor, _leaf
+from lazy_tensor.tensor import Tensor
 
 
 class GradScaler:
@@ -138,6 +138,3 @@ class GradScaler:
         self._scale_value, self._growth_factor = state_dict["scale"], state_dict["growth_factor"]
         self._backoff_factor, self._growth_interval = state_dict["backoff_factor"], state_dict["growth_interval"]
         self._growth_tracker = state_dict["_growth_tracker"]
-
-
-del _leaf

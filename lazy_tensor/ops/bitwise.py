@@ -2,7 +2,6 @@
 from __future__ import annotations
 
 import jax.numpy as jnp
-import numpy as np
 from jax import lax
 
 from lazy_tensor.ops._common import check, is_bool, is_int
@@ -45,6 +44,3 @@ def bitwise_not(input: Array):
     """Every bit inverted (logical not of bools) (torch.bitwise_not)."""
     check(is_int(input.dtype) or is_bool(input.dtype), f"bitwise_not: not implemented for {input.dtype.name}")
     return jnp.invert(input)
-
-
-del np

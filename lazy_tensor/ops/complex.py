@@ -6,7 +6,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from lazy_tensor.ops._common import check, complex_dtype, default_float, is_complex, is_float, is_inexact
+from lazy_tensor.ops._common import check, default_float, is_complex, is_float, is_inexact
 from lazy_tensor.ops._define import composite, op, publish, publish_method
 
 
@@ -132,6 +132,3 @@ def view_as_complex(input: Array):
                                                                f"tensor of scalar type: {input.dtype.name}")
     check(input.ndim > 0 and input.shape[-1] == 2, "Tensor must have a last dimension of size 2")
     return lax.complex(input[..., 0], input[..., 1])
-
-
-del complex_dtype

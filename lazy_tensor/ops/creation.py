@@ -6,8 +6,8 @@ import math
 import jax.numpy as jnp
 import numpy as np
 
-from lazy_tensor import devices, dtypes
-from lazy_tensor.ops._common import check, default_float
+from lazy_tensor import dtypes
+from lazy_tensor.ops._common import default_float
 from lazy_tensor.ops._define import composite, op, publish, publish_method
 from lazy_tensor.tensor import Tensor
 
@@ -348,6 +348,3 @@ def vander(x, N=None, increasing=False):
         return r
     r = up(x, N=n)
     return r if increasing else r.flip(1)
-
-
-del check, devices

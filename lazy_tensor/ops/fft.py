@@ -1,8 +1,6 @@
 """torch.fft, and the short-time transform and its inverse. Transforms run over static sizes; `norm` as in torch."""
 from __future__ import annotations
 
-import math
-
 import jax.numpy as jnp
 import numpy as np
 
@@ -306,6 +304,3 @@ def istft(input, n_fft, hop_length=None, win_length=None, window=None, center=Tr
     if env[a:b].size and env[a:b].min() < 1e-11:
         raise RuntimeError("istft: window overlap add min: 1")
     return _istft(input, window, n_fft, hop, win, center, normalized, onesided, length, return_complex)
-
-
-del math

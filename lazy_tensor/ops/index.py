@@ -6,11 +6,10 @@ from functools import partial
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax import lax
 
 from lazy_tensor.ops._common import check, is_bool, is_inexact, norm_dim
 from lazy_tensor.ops._define import _write_out, check_inplace, composite, inplace, op, publish, publish_method
-from lazy_tensor.tensor import Tensor, assign_
+from lazy_tensor.tensor import Tensor
 
 
 def _index_dtype(index, name):
@@ -579,6 +578,3 @@ def unique(input, sorted=True, return_inverse=False, return_counts=False, dim=No
 def unique_consecutive(input, return_inverse=False, return_counts=False, dim=None):
     """Runs of equal elements (or slices) as one each (torch.unique_consecutive); one sync."""
     return _unique(input, dim, return_inverse, return_counts, True)
-
-
-del assign_, lax

@@ -2,7 +2,6 @@
 from __future__ import annotations
 
 import jax.numpy as jnp
-import numpy as np
 
 from lazy_tensor.ops._common import broadcast_shapes, check, is_bool, is_inexact
 from lazy_tensor.ops._define import _write_out, composite, op, publish, publish_method
@@ -277,4 +276,3 @@ def chain_matmul(*matrices, out=None):
 
 
 publish("linalg.multi_dot", multi_dot)
-del np

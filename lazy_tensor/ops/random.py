@@ -7,7 +7,7 @@ import numpy as np
 from jax import lax
 
 from lazy_tensor import dtypes
-from lazy_tensor.ops._common import check, default_float, is_complex, real_dtype
+from lazy_tensor.ops._common import default_float, is_complex, real_dtype
 from lazy_tensor.ops._define import check_inplace, composite, op, publish_method
 from lazy_tensor.ops.creation import _layout, finish, sizes
 from lazy_tensor.tensor import Tensor, assign_
@@ -347,4 +347,3 @@ _fill("exponential_", _from_uniform(_exponential), "Exponential numbers")
 _fill("cauchy_", _from_uniform(_cauchy), "Cauchy numbers")
 _fill("geometric_", _from_uniform(_geometric), "Geometric counts", False)
 _fill("log_normal_", _log_normal_fill, "Log-normal numbers")
-del check

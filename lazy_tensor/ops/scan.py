@@ -1,7 +1,6 @@
 """Cumulative ops, differences, integration by trapezoids."""
 from __future__ import annotations
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
@@ -221,6 +220,3 @@ def gradient(input, *, spacing=1, dim=None, edge_order=1):
 def _float():
     from lazy_tensor import dtypes
     return dtypes.get_default_dtype()
-
-
-del jax

@@ -7,7 +7,6 @@ from jax import lax
 
 from lazy_tensor.ops._common import check, is_complex, is_inexact, norm_dim
 from lazy_tensor.ops._define import _write_out, composite, op, publish_method
-from lazy_tensor.tensor import Tensor
 
 
 def _order(x, d, descending):
@@ -113,4 +112,3 @@ def bucketize(input, boundaries, *, out_int32=False, right=False, out=None):
 
 
 publish_method("bucketize", bucketize)
-del Tensor

@@ -9,7 +9,7 @@ import jax.scipy.special as js
 import numpy as np
 from jax import lax
 
-from lazy_tensor.ops._common import check, default_float, is_complex, is_float, is_inexact
+from lazy_tensor.ops._common import check, is_complex, is_float
 from lazy_tensor.ops._define import _make_inplace, _write_out, composite, namespace, op, publish, publish_method
 
 
@@ -426,4 +426,3 @@ def _aliases():
 
 
 _aliases()
-del default_float, is_inexact

@@ -4,7 +4,6 @@ from __future__ import annotations
 import math
 import types
 import warnings
-import weakref
 from bisect import bisect_right
 from collections import Counter
 
@@ -627,6 +626,3 @@ class ReduceLROnPlateau(LRScheduler):
     def state_dict(self):
         """Everything but the optimizer."""
         return {k: v for k, v in self.__dict__.items() if k != "optimizer"}
-
-
-del weakref

@@ -16,7 +16,7 @@ from itertools import chain
 import jax.numpy as jnp
 import numpy as np
 
-from lazy_tensor import creation, devices
+from lazy_tensor import creation
 from lazy_tensor.modes import enable_grad, modes, no_grad
 from lazy_tensor.node import RemovableHandle
 from lazy_tensor.tensor import Tensor, _Written, assign_value, wrap
@@ -445,6 +445,3 @@ def check_common(lr=None, eps=None, weight_decay=None, betas=None, **others):
     for name, v in others.items():
         if not 0.0 <= v:
             raise ValueError(f"Invalid {name} value: {v}")
-
-
-del devices
