@@ -10,7 +10,8 @@ from lazy_tensor.ops._define import op
 
 def _bits(name, fn, doc, bools=True):
     def body(input: Array | Scalar, other: Array | Scalar):
-        check(is_int(input.dtype) or (bools and is_bool(input.dtype)), f"{name}: not implemented for {input.dtype.name}")
+        check(is_int(input.dtype) or (bools and is_bool(input.dtype)), f"{name}: not implemented for {input.dtype.name}; integers{' and bools' if bools else ''} fit",
+              NotImplementedError)
         return fn(*jnp.broadcast_arrays(input, other))
     body.__name__ = body.__qualname__ = name
     body.__doc__ = f"Bitwise {doc} of integers (logical of bools where it applies) (torch.{name})."
@@ -42,5 +43,6 @@ _bits("bitwise_right_shift", _right, "arithmetic shift to the right", False)
 @op(method=True, inplace=True)
 def bitwise_not(input: Array):
     """Every bit inverted (logical not of bools) (torch.bitwise_not)."""
-    check(is_int(input.dtype) or is_bool(input.dtype), f"bitwise_not: not implemented for {input.dtype.name}")
+    check(is_int(input.dtype) or is_bool(input.dtype), f"bitwise_not: not implemented for {input.dtype.name}; integers and bools fit",
+          NotImplementedError)
     return jnp.invert(input)

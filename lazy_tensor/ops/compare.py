@@ -102,15 +102,14 @@ def _extreme(name, fn, better, ignore_nan, alias=()):
 
     @pick.defjvp
     def jvp(p, t):
-        """Half the gradient to each at ties."""
+        """Half the gradient to each at ties; beside nan the whole to each, as torch's masks give."""
         a, b = p
         if ignore_nan:
             wa = jnp.where((a >= b) | jnp.isnan(b) if name == "fmax" else (a <= b) | jnp.isnan(b), 1.0, 0.0).astype(a.dtype)
             return pick(a, b), t[0] * wa + t[1] * (1 - wa)
-        wa = jnp.where(a == b, 0.5, jnp.where(better(a, b), 1.0, 0.0))
-        wa = jnp.where(jnp.isnan(a) | jnp.isnan(b), jnp.where(jnp.isnan(a) & ~jnp.isnan(b), 1.0, jnp.where(jnp.isnan(b) & ~jnp.isnan(a), 0.0, 0.5)), wa)
-        wa = wa.astype(a.dtype)
-        return pick(a, b), t[0] * wa + t[1] * (1 - wa)
+        tie = jnp.where(a == b, 0.5, 1.0)
+        wa, wb = (jnp.where(better(q, p_), 0.0, tie).astype(a.dtype) for p_, q in ((a, b), (b, a)))
+        return pick(a, b), t[0] * wa + t[1] * wb
 
     def body(input: Array, other: Array):
         check(not is_complex(input.dtype), f"{name} not implemented for complex tensors.")
@@ -194,8 +193,10 @@ def equal(input, other):
 
 @op(where=None, name="isin", differentiable=False)
 def _isin(elements: Array | Scalar, test_elements: Array | Scalar, invert: bool):
+    for a in (elements, test_elements):
+        check(not is_complex(a.dtype) and not is_bool(a.dtype), f"Unsupported input type encountered for isin(): {a.dtype.name}")
     t = jnp.ravel(test_elements)
-    hit = (jnp.asarray(elements)[..., None] == t).any(-1)
+    hit = (elements[..., None] == t).any(-1)
     return ~hit if invert else hit
 
 

@@ -95,7 +95,7 @@ def angle(input: Array):
     """The argument in radians: of reals 0, or pi when negative (torch.angle)."""
     if is_complex(input.dtype):
         return _angle(input)
-    x = input if is_inexact(input.dtype) else input.astype(default_float())
+    x = lax.stop_gradient(input) if is_inexact(input.dtype) else input.astype(default_float())
     pi = jnp.asarray(np.pi).astype(x.dtype)
     return jnp.where(jnp.isnan(x), x, jnp.where(x < 0, pi, 0)).astype(x.dtype)
 
@@ -104,7 +104,7 @@ def angle(input: Array):
 def complex(real: Array, imag: Array):
     """real + i imag, of two tensors of one floating dtype (torch.complex)."""
     check(real.dtype == imag.dtype, f"Expected object of scalar type {real.dtype.name} but got scalar type {imag.dtype.name} for second argument")
-    check(is_float(real.dtype) and real.dtype.itemsize >= 4, f"Expected both inputs to be Half, Float or Double tensors but got {real.dtype.name} "
+    check(is_float(real.dtype) and real.dtype.itemsize >= 4, f"complex: expected two float32 or float64 tensors but got {real.dtype.name} "
                                                              f"and {imag.dtype.name}")
     return lax.complex(*jnp.broadcast_arrays(real, imag))
 

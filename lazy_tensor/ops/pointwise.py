@@ -25,7 +25,7 @@ def _unary(name, fn, doc, promote=None, alias=(), methods=None, real_only=False,
     def body(input: Array):
         if real_only:
             check(not is_complex(input.dtype), f"{name} is not supported for complex inputs, got {input.dtype.name}{list(input.shape)}",
-                  NotImplementedError if real_only == "ni" else RuntimeError)
+                  NotImplementedError)
         return wide(fn)(input)
     body.__name__ = body.__qualname__ = name
     body.__doc__ = f"{doc}, elementwise (torch.{name})."
@@ -46,6 +46,19 @@ def _sqrt(x):
     return jnp.sqrt(x)
 
 
+@jax.custom_jvp
+def _acosh(x):
+    return jnp.arccosh(x)
+
+
+@_acosh.defjvp
+def _acosh_jvp(p, t):
+    """1 / (sqrt(x - 1) sqrt(x + 1)): on complex numbers the two roots must not be joined (jax 0.10 joins them: wrong sign left of 0)."""
+    x, = p
+    d = lax.rsqrt(x - 1) * lax.rsqrt(x + 1) if is_complex(x.dtype) else lax.rsqrt(x * x - 1)
+    return _acosh(x), t[0] * d
+
+
 for _n, _f, _d, _a in (
     ("exp", jnp.exp, "e^x", ()), ("exp2", jnp.exp2, "2^x", ("special.exp2",)), ("expm1", jnp.expm1, "e^x - 1", ("special.expm1",)),
     ("log", jnp.log, "the natural logarithm", ()), ("log2", jnp.log2, "the logarithm to base 2", ()),
@@ -55,7 +68,7 @@ for _n, _f, _d, _a in (
     ("asin", jnp.arcsin, "the arc sine", ("arcsin",)), ("acos", jnp.arccos, "the arc cosine", ("arccos",)),
     ("atan", jnp.arctan, "the arc tangent", ("arctan",)), ("sinh", jnp.sinh, "the hyperbolic sine", ()),
     ("cosh", jnp.cosh, "the hyperbolic cosine", ()), ("asinh", jnp.arcsinh, "the inverse hyperbolic sine", ("arcsinh",)),
-    ("acosh", jnp.arccosh, "the inverse hyperbolic cosine", ("arccosh",)),
+    ("acosh", _acosh, "the inverse hyperbolic cosine", ("arccosh",)),
     ("atanh", jnp.arctanh, "the inverse hyperbolic tangent", ("arctanh",)),
     ("sigmoid", jax.nn.sigmoid, "1 / (1 + e^-x)", ("special.expit", "nn.functional.sigmoid")),
     ("reciprocal", lambda x: 1 / x, "1 / x", ()),
@@ -95,11 +108,11 @@ def _abs_jvp(p, t):
         a = jnp.abs(x)
         s = jnp.where(a == 0, 0, x / jnp.where(a == 0, 1, a))
         return a, jnp.real(jnp.conj(s) * t[0])
-    return jnp.abs(x), jnp.sign(x) * t[0]
+    return jnp.abs(x), _sign(x) * t[0]
 
 
 def _absolute(x):
-    check(not is_bool(x.dtype), "abs: not implemented for 'Bool'")
+    check(not is_bool(x.dtype), "abs: not implemented for bool", NotImplementedError)
     return _abs(x) if is_inexact(x.dtype) else jnp.abs(x)
 
 
@@ -107,11 +120,23 @@ def _sgn(x):
     if is_complex(x.dtype):
         a = _abs(x)
         return jnp.where(a == 0, 0, x / jnp.where(a == 0, 1, a)).astype(x.dtype)
-    return x if is_bool(x.dtype) else jnp.sign(x)
+    return _sign(x)
+
+
+def _sign(x):
+    if not is_float(x.dtype):
+        return x if is_bool(x.dtype) else jnp.sign(x)
+    return jnp.where(x > 0, 1, jnp.where(x < 0, -1, 0)).astype(x.dtype)
+
+
+def _positive(x):
+    check(not is_bool(x.dtype), "The `+` operator, on a bool tensor is not supported.")
+    return x
 
 
 def _rounding(fn):
     def call(x):
+        check(not is_bool(x.dtype), f"{fn.__name__}: not implemented for bool", NotImplementedError)
         check(not is_complex(x.dtype), f"{fn.__name__} is not supported for complex inputs", NotImplementedError)
         return fn(x) if is_float(x.dtype) else x
     return call
@@ -119,19 +144,19 @@ def _rounding(fn):
 
 _unary("neg", _neg, "-x", None, ("negative",))
 _unary("abs", _absolute, "|x|", None, ("absolute",))
-_unary("sign", lambda x: x if is_bool(x.dtype) else jnp.sign(x), "-1, 0 or 1", real_only=True)
+_unary("sign", _sign, "-1, 0 or 1", real_only=True)
 _unary("sgn", _sgn, "x / |x|, 0 at 0")
 _unary("floor", _rounding(jnp.floor), "the largest integer not above x")
 _unary("ceil", _rounding(jnp.ceil), "the smallest integer not below x")
 _unary("trunc", _rounding(jnp.trunc), "x without its fraction", None, ("fix",))
 _unary("square", lambda x: x * x if not is_bool(x.dtype) else x.astype(np.int64), "x^2")
-_unary("positive", lambda x: x, "x", inplace=False)
+_unary("positive", _positive, "x", inplace=False)
 _unary("signbit", lambda x: jnp.signbit(x) if is_float(x.dtype) else x < 0 if is_int(x.dtype) else jnp.zeros(x.shape, bool),
        "whether the sign bit is set", inplace=False, real_only=True)
 
 
 def _frac(x):
-    check(is_float(x.dtype), f"frac: not implemented for {x.dtype.name}")
+    check(is_float(x.dtype), f"frac: not implemented for {x.dtype.name}", NotImplementedError)
     return x - lax.stop_gradient(jnp.trunc(x))
 
 
@@ -143,8 +168,10 @@ _unary("rad2deg", lambda x: x * (180 / np.pi), "radians as degrees", "float", re
 @op(method=True, inplace=True, alias=("special.round",))
 def round(input: Array, *, decimals: int = 0):
     """The nearest integer (ties to even), or the nearest multiple of 10^-decimals (torch.round)."""
-    check(not is_complex(input.dtype) and not is_bool(input.dtype), f"round: not implemented for {input.dtype.name}")
+    check(not is_complex(input.dtype) and not is_bool(input.dtype), f"round: not implemented for {input.dtype.name}",
+          NotImplementedError)
     if not is_float(input.dtype):
+        check(decimals == 0, f"round: decimals={decimals} is not implemented for {input.dtype.name}; floats fit", NotImplementedError)
         return input
     if decimals == 0:
         return jnp.round(input)
@@ -160,7 +187,9 @@ def _scaled(alpha, x, name):
         return x
     a = jnp.asarray(alpha)
     if is_bool(x.dtype):
-        check(is_bool(a.dtype), f"{name}: Boolean alpha only supported for Boolean results.")
+        check(not is_inexact(a.dtype), f"{name}: For integral input tensors, argument alpha must not be a floating point number.")
+        return jnp.logical_and(x, a != 0)
+    check(not is_bool(a.dtype), f"{name}: Boolean alpha only supported for Boolean results.")
     check(is_inexact(x.dtype) or not is_inexact(a.dtype), f"{name}: For integral input tensors, argument alpha must not be a floating point number.")
     check(is_complex(x.dtype) or not is_complex(a.dtype), f"{name}: For non-complex input tensors, argument alpha must not be a complex number.")
     return x * a.astype(x.dtype)
@@ -195,9 +224,16 @@ def mul(input: Array | Scalar, other: Array | Scalar):
     return jnp.logical_and(input, other) if is_bool(input.dtype) else input * other
 
 
+def _ratio(a, b):
+    """a / b, half types in float32: XLA's float16 division takes subnormal divisors for 0."""
+    if is_float(a.dtype) and a.dtype.itemsize < 4:
+        return (a.astype(np.float32) / b.astype(np.float32)).astype(a.dtype)
+    return a / b
+
+
 @op(where=None, promote="float", name="div")
 def _true_div(input: Array | Scalar, other: Array | Scalar):
-    return input / other
+    return _ratio(input, other)
 
 
 @op(where=None, promote=True, name="div")
@@ -209,12 +245,14 @@ def _divide(a, b, mode):
     check(not is_complex(a.dtype), "div: rounding is not supported for complex", NotImplementedError)
     if mode == "floor":
         if is_float(a.dtype):
+            if a.dtype.itemsize < 4:
+                return _float_floor(a.astype(np.float32), b.astype(np.float32)).astype(a.dtype)
             return _float_floor(a, b)
-        if is_bool(a.dtype):
-            a, b = a.astype(np.int8), b.astype(np.int8)
+        check(not is_bool(a.dtype), "div: rounding_mode='floor' is not implemented for bool", NotImplementedError)
         return jnp.floor_divide(a, b)
     if is_float(a.dtype):
-        return jnp.trunc(a / b)
+        return jnp.trunc(_ratio(a, b))
+    check(not is_bool(a.dtype), "div: rounding_mode='trunc' is not implemented for bool", NotImplementedError)
     return lax.div(*jnp.broadcast_arrays(a, b))
 
 
@@ -266,7 +304,8 @@ def floor_divide(input: Array | Scalar, other: Array | Scalar):
 @op(promote=True, method=True, inplace=True)
 def remainder(input: Array | Scalar, other: Array | Scalar):
     """Python's modulus: the sign is the divisor's (torch.remainder)."""
-    check(not is_complex(input.dtype) and not is_bool(input.dtype), f"remainder: not implemented for {input.dtype.name}")
+    check(not is_complex(input.dtype) and not is_bool(input.dtype), f"remainder: not implemented for {input.dtype.name}",
+          NotImplementedError)
     if not is_float(input.dtype):
         return jnp.remainder(input, other)
     return _remainder(*jnp.broadcast_arrays(input, other))
@@ -287,7 +326,8 @@ def _remainder_jvp(p, t):
 @op(promote=True, method=True, inplace=True)
 def fmod(input: Array | Scalar, other: Array | Scalar):
     """C's modulus: the sign is the dividend's (torch.fmod)."""
-    check(not is_complex(input.dtype) and not is_bool(input.dtype), f"fmod: not implemented for {input.dtype.name}")
+    check(not is_complex(input.dtype) and not is_bool(input.dtype), f"fmod: not implemented for {input.dtype.name}",
+          NotImplementedError)
     a, b = jnp.broadcast_arrays(input, other)
     return _fmod(a, b) if is_float(a.dtype) else lax.rem(a, b)
 
@@ -311,8 +351,7 @@ def _pow_tensor(input: Array | Scalar, exponent: Array | Scalar):
 
 
 def _int_pow(a, b):
-    if is_bool(a.dtype):
-        return a | ~b
+    check(not is_bool(a.dtype), "pow: not implemented for a bool base and a bool exponent", NotImplementedError)
     r = jnp.ones_like(a)
     base, e = a, jnp.maximum(b, 0)
     for _ in range(max(1, a.dtype.itemsize * 8)):
@@ -437,6 +476,7 @@ def _hypot_jvp(p, t):
 
 @jax.custom_jvp
 def _copysign(a, b):
+    check(not is_complex(a.dtype), f"copysign: not implemented for {a.dtype.name}; real numbers fit", NotImplementedError)
     return jnp.copysign(a, b)
 
 
@@ -449,6 +489,7 @@ def _copysign_jvp(p, t):
 
 @jax.custom_jvp
 def _atan2(a, b):
+    check(not is_complex(a.dtype), f"atan2: not implemented for {a.dtype.name}", NotImplementedError)
     return jnp.arctan2(a, b)
 
 
@@ -471,66 +512,133 @@ def _nextafter_jvp(p, t):
     return y, jnp.where(p[0] == p[1], t[1], t[0])
 
 
+@jax.custom_jvp
 def _xlogy(a, b):
+    check(not is_complex(a.dtype), f"xlogy: not implemented for {a.dtype.name}", NotImplementedError)
     zero = (a == 0) & ~jnp.isnan(b)
     return jnp.where(zero, 0, a * jnp.log(jnp.where(zero, 1, b)))
 
 
-def _xlog1py(a, b):
-    zero = (a == 0) & ~jnp.isnan(b)
-    return jnp.where(zero, 0, a * jnp.log1p(jnp.where(zero, 0, b)))
+@_xlogy.defjvp
+def _xlogy_jvp(p, t):
+    """d/da = log b also at a = 0, where b > 0; d/db = a / b, 0 at a = 0."""
+    a, b = p
+    da = jnp.where((a == 0) & (b <= 0), 0, jnp.log(jnp.where((a == 0) & (b <= 0), 1, b)))
+    db = jnp.where(a == 0, 0, a / jnp.where(a == 0, 1, b))
+    return _xlogy(a, b), t[0] * da + t[1] * db
 
 
 def _real2(fn, name):
     def call(a, b):
-        check(is_float(a.dtype), f"{name}: not implemented for {a.dtype.name}")
+        check(is_float(a.dtype), f"{name}: not implemented for {a.dtype.name}; floats fit", NotImplementedError)
         if a.dtype.itemsize < 4:
             return fn(a.astype(np.float32), b.astype(np.float32)).astype(a.dtype)
         return fn(a, b)
     return call
 
 
+@jax.custom_jvp
+def _nextafter(a, b):
+    return jnp.nextafter(a, b)
+
+
+@_nextafter.defjvp
+def _nextafter_jvp(p, t):
+    """The gradient goes to a, and to nothing where a and b are equal (torch's convention)."""
+    return _nextafter(*p), jnp.where(p[0] == p[1], 0, t[0])
+
+
+def _real_nextafter(a, b):
+    check(is_float(a.dtype), f"nextafter: not implemented for {a.dtype.name}; floats fit", NotImplementedError)
+    return _nextafter(a, b)
+
+
+def _log_sum(fn, scale):
+    """log(e^a + e^b) or its base-2 form; the weights of its gradient are e^(a-y), one half at ties, also where both are huge."""
+    @jax.custom_jvp
+    def call(a, b):
+        return fn(a, b)
+
+    @call.defjvp
+    def jvp(p, t):
+        a, b = p
+        wa = jnp.where(a == b, 0.5, jax.nn.sigmoid((a - b) * scale)).astype(a.dtype)
+        return call(a, b), t[0] * wa + t[1] * (1 - wa)
+    return call
+
+
+_logaddexp_real = _log_sum(jnp.logaddexp, 1.0)
+
+
 def _logaddexp(a, b):
+    check(is_inexact(a.dtype), f"logaddexp: not implemented for {a.dtype.name}; floats and complex numbers fit", NotImplementedError)
     if is_complex(a.dtype):
         m = jnp.where(jnp.real(a) >= jnp.real(b), a, b)
         o = jnp.where(jnp.real(a) >= jnp.real(b), b, a)
         return m + jnp.log1p(jnp.exp(o - m))
-    return jnp.logaddexp(a, b)
+    return _real2(_logaddexp_real, "logaddexp")(a, b)
 
 
 _binary("hypot", _real2(_hypot, "hypot"), "sqrt(a^2 + b^2)")
 _binary("atan2", _atan2, "the angle of (b, a)", "float", ("arctan2",))
 _binary("copysign", _copysign, "|a| with b's sign", "float", numbers=True)
-_binary("nextafter", lambda a, b: _nextafter(a, b), "the next float towards b")
+_binary("nextafter", _real_nextafter, "the next float towards b")
 _binary("logaddexp", _logaddexp, "log(e^a + e^b)", inplace=False)
-_binary("logaddexp2", lambda a, b: jnp.logaddexp2(a, b), "log2(2^a + 2^b)", inplace=False)
+_binary("logaddexp2", _real2(_log_sum(jnp.logaddexp2, float(np.log(2.0))), "logaddexp2"), "log2(2^a + 2^b)", inplace=False)
 _binary("xlogy", _xlogy, "a log b, 0 where a is 0", "float", ("special.xlogy",), numbers=True)
 _binary("gcd", lambda a, b: _gcd(a, b), "the greatest common divisor")
 _binary("lcm", lambda a, b: _lcm(a, b), "the least common multiple")
 
 
 def _gcd(a, b):
-    check(is_int(a.dtype), f"gcd: not implemented for {a.dtype.name}")
+    check(is_int(a.dtype), f"gcd: not implemented for {a.dtype.name}; integers fit", NotImplementedError)
     return jnp.gcd(a, b)
 
 
 def _lcm(a, b):
-    check(is_int(a.dtype), f"lcm: not implemented for {a.dtype.name}")
+    check(is_int(a.dtype), f"lcm: not implemented for {a.dtype.name}; integers fit", NotImplementedError)
     return jnp.lcm(a, b)
 
 
-@op(promote=True, method=True, inplace=True)
+@op(method=True, inplace=True)
 def heaviside(input: Array, values: Array):
-    """0 below 0, values at 0, 1 above (torch.heaviside)."""
-    check(not is_complex(input.dtype), "heaviside is not yet implemented for complex tensors.")
+    """0 below 0, values at 0, 1 above; both of one dtype (torch.heaviside)."""
+    check(not is_complex(input.dtype) and not is_complex(values.dtype), "heaviside is not yet implemented for complex tensors.")
+    check(input.dtype == values.dtype, "heaviside is not yet implemented for tensors with different dtypes, got "
+                                       f"{input.dtype.name} and {values.dtype.name}.")
     return jnp.where(input == 0, values, (input > 0).astype(input.dtype))
 
 
-@op(promote=("input",), method=True, inplace=True, to_float=True)
-def ldexp(input: Array, other: Array):
-    """input * 2^other (torch.ldexp)."""
-    o = other.astype(input.dtype) if is_float(input.dtype) and not is_float(other.dtype) else other
-    return input * jnp.exp2(o).astype(input.dtype)
+def _times_power_of_two(x, n):
+    """x * 2^n, exact for normal results: jnp.exp2 is not, even at integers (jax 0.10, CPU). Three factors span the whole range."""
+    most = jnp.finfo(x.dtype).maxexp - 2
+    for _ in range(3):
+        step = jnp.clip(n, -most, most)
+        x, n = x * jnp.ldexp(jnp.ones((), x.dtype), step), n - step
+    return x
+
+
+@op(where=None, name="ldexp", promote=("input",), to_float=True)
+def _ldexp_int(input: Array, other: Array):
+    x = input.astype(np.float32) if is_float(input.dtype) and input.dtype.itemsize < 4 else input
+    n = jnp.clip(other, -5000, 5000).astype(np.int32)
+    if is_complex(x.dtype):
+        return lax.complex(*(_times_power_of_two(v, n) for v in (jnp.real(x), jnp.imag(x))))
+    return _times_power_of_two(x, n).astype(input.dtype)
+
+
+@op(where=None, name="ldexp", promote="float")
+def _ldexp_float(input: Array, other: Array):
+    x, n = (v.astype(np.float32) if is_float(v.dtype) and v.dtype.itemsize < 4 else v for v in (input, other))
+    return (x * jnp.exp2(n)).astype(input.dtype)
+
+
+@composite(method=True, inplace=True)
+def ldexp(input, other, *, out=None):
+    """input * 2^other, exact where other is of integers (torch.ldexp)."""
+    floating = other.dtype.is_floating_point or other.dtype.is_complex
+    r = _ldexp_float(input, other) if floating else _ldexp_int(input, other)
+    return r if out is None else _out("ldexp", r, out)
 
 
 @op(method=True, returns=("mantissa", "exponent"))
@@ -539,16 +647,16 @@ def frexp(input: Array):
     check(is_float(input.dtype), f"torch.frexp() only supports floating-point dtypes, got {input.dtype.name}")
     x = input.astype(np.float32) if input.dtype.itemsize < 4 else input
     _, e = jnp.frexp(lax.stop_gradient(x))
-    special = ~jnp.isfinite(x) | (x == 0)
-    half = e // 2
-    m = jnp.where(special, x, x * jnp.exp2(-half.astype(x.dtype)) * jnp.exp2(-(e - half).astype(x.dtype)))
-    return m.astype(input.dtype), jnp.where(special, 0, e).astype(np.int32)
+    e = jnp.where(~jnp.isfinite(x) | (x == 0), 0, e).astype(np.int32)
+    return _times_power_of_two(x, -e).astype(input.dtype), e
 
 
 @op(promote=True, method=True, inplace=True)
 def addcmul(input: Array, tensor1: Array, tensor2: Array, *, value: Scalar = 1):
     """input + value * tensor1 * tensor2 (torch.addcmul)."""
-    return input + _scaled(value, tensor1 * tensor2, "addcmul")
+    check(not is_bool(input.dtype), "addcmul: not implemented for bool", NotImplementedError)
+    product = tensor1 * tensor2
+    return input + (product if isinstance(value, int) else jnp.asarray(value).astype(product.dtype) * product)
 
 
 @op(promote=True, method=True, inplace=True)
@@ -556,15 +664,17 @@ def addcdiv(input: Array, tensor1: Array, tensor2: Array, *, value: Scalar = 1):
     """input + value * tensor1 / tensor2 (torch.addcdiv); integers raise."""
     check(is_inexact(input.dtype), "Integer division with addcdiv is no longer supported, and in a future release addcdiv will perform a true "
                                    "division of tensor1 and tensor2.")
-    if isinstance(value, int):
-        return input + tensor1 / tensor2
-    return input + value.astype(input.dtype) * (tensor1 / tensor2)
+    x, a, b = (v.astype(np.float32) if is_float(v.dtype) and v.dtype.itemsize < 4 else v for v in (input, tensor1, tensor2))
+    ratio = a / b if isinstance(value, int) else jnp.asarray(value).astype(x.dtype) * (a / b)
+    return (x + ratio).astype(input.dtype)
 
 
-@op(where=None, name="lerp", promote=("input", "end", "weight"))
+@op(where=None, name="lerp", promote=("input", "end"))
 def _lerp(input: Array, end: Array, weight: Array | Scalar):
-    d = end - input
-    return jnp.where(jnp.abs(weight) < 0.5, input + weight * d, end - d * (1 - weight))
+    x, y, w = (v.astype(np.float32) if is_float(v.dtype) and v.dtype.itemsize < 4 else v for v in (input, end, weight))
+    w = jnp.asarray(w).astype(jnp.promote_types(x.dtype, w.dtype) if is_complex(w.dtype) else x.dtype)
+    d = y - x
+    return jnp.where(jnp.abs(w) < 0.5, x + w * d, y - d * (1 - w)).astype(input.dtype)
 
 
 @composite(method=True, inplace=True)
@@ -574,6 +684,8 @@ def lerp(input, end, weight, *, out=None):
         raise RuntimeError(f"expected dtype {input.dtype} for `end` but got dtype {end.dtype}")
     if isinstance(weight, Tensor) and weight.dtype != input.dtype and weight.dim():
         raise RuntimeError(f"expected dtype {input.dtype} for `weight` but got dtype {weight.dtype}")
+    if not (input.dtype.is_floating_point or input.dtype.is_complex):
+        raise NotImplementedError(f"lerp: not implemented for {input.dtype}; floats and complex numbers fit")
     r = _lerp(input, end, weight)
     return r if out is None else _out("lerp", r, out)
 
@@ -611,7 +723,7 @@ def _clip(x, lo, hi):
 @op(promote=True, method=("clamp", "clip"), inplace=True, alias=("clip",))
 def clamp(input: Array, min: Array | Scalar | None = None, max: Array | Scalar | None = None):
     """input limited to [min, max]; either may be missing (torch.clamp)."""
-    check(not is_complex(input.dtype), "clamp is not supported for complex types")
+    check(not is_complex(input.dtype), "clamp is not supported for complex types", NotImplementedError)
     check(min is not None or max is not None, "torch.clamp: At least one of 'min' or 'max' must not be None")
     return _clip(input, min, max)
 
@@ -619,12 +731,14 @@ def clamp(input: Array, min: Array | Scalar | None = None, max: Array | Scalar |
 @op(promote=True, method=True, inplace=True)
 def clamp_min(input: Array, min: Array | Scalar):
     """input, at least min (torch.clamp_min)."""
+    check(not is_complex(input.dtype), "clamp_min is not supported for complex types", NotImplementedError)
     return _clip(input, min, None)
 
 
 @op(promote=True, method=True, inplace=True)
 def clamp_max(input: Array, max: Array | Scalar):
     """input, at most max (torch.clamp_max)."""
+    check(not is_complex(input.dtype), "clamp_max is not supported for complex types", NotImplementedError)
     return _clip(input, None, max)
 
 
@@ -645,17 +759,29 @@ def nan_to_num(input: Array, nan: Scalar | None = None, posinf: Scalar | None = 
     return lax.complex(one(jnp.real(x)), one(jnp.imag(x))) if is_complex(x.dtype) else one(x)
 
 
+def _logit_value(x, eps):
+    v = x if eps is None else jnp.clip(x, eps, 1 - eps)
+    return jnp.log(v / (1 - v))
+
+
+_logit = jax.custom_jvp(_logit_value, nondiff_argnums=(1,))
+
+
+@_logit.defjvp
+def _logit_jvp(eps, p, t):
+    """1 / (x (1 - x)); outside [0, 1] nan, outside [eps, 1 - eps] 0."""
+    x, = p
+    lo, hi, outside = (0.0, 1.0, jnp.nan) if eps is None else (eps, 1 - eps, 0.0)
+    return _logit(x, eps), t[0] * jnp.where((x < lo) | (x > hi), outside, 1 / (x * (1 - x)))
+
+
 @op(method=True, inplace=True, alias=("special.logit",))
 def logit(input: Array, eps: float | None = None):
     """log(x / (1 - x)), x clamped to [eps, 1 - eps] when eps is given (torch.logit)."""
     x = input if is_inexact(input.dtype) else input.astype(default_float())
 
-    def f(v):
-        if eps is not None:
-            inside = (v >= eps) & (v <= 1 - eps)
-            v = jnp.where(inside, v, lax.stop_gradient(jnp.clip(v, eps, 1 - eps)))
-        return jnp.log(v / (1 - v))
-    return wide(f)(x)
+    check(not is_complex(x.dtype), f"logit: not implemented for {x.dtype.name}", NotImplementedError)
+    return wide(lambda v: _logit(v, eps))(x)
 
 
 @op(method=True, inplace=True)

@@ -11,6 +11,7 @@ from jax import lax
 
 from lazy_tensor.ops._common import check, is_complex, is_float
 from lazy_tensor.ops._define import _make_inplace, _write_out, composite, namespace, op, publish, publish_method
+from lazy_tensor.ops.pointwise import _sign
 
 
 def _wide(fn):
@@ -21,15 +22,15 @@ def _wide(fn):
     return call
 
 
-def _unary(name, fn, doc, top=(), inplace=False):
+def _unary(name, fn, doc, top=(), inplace=False, differentiable=True):
     """special.NAME, the same function under top-level names (and methods), in place where torch has it."""
     def body(input: Array):
-        check(not is_complex(input.dtype), f"{name}: not implemented for {input.dtype.name}")
+        check(not is_complex(input.dtype), f"{name}: not implemented for {input.dtype.name}; real numbers fit", NotImplementedError)
         return _wide(fn)(input)
     body.__name__ = body.__qualname__ = name
     body.__doc__ = f"{doc}, elementwise (torch.special.{name})."
     body.__module__ = __name__
-    made = op(body, where="special", promote="float", alias=top, method=top or False)
+    made = op(body, where="special", promote="float", alias=top, method=top or False, differentiable=differentiable)
     for n in top if inplace else ():
         publish_method(n + "_", _make_inplace(made, n + "_"))
         publish(n + "_", _make_inplace(made, n + "_"))
@@ -48,28 +49,64 @@ def _erfcx(x):
     return jnp.where(big, frac, jnp.exp(small * small) * js.erfc(small))
 
 
-def _log_ndtr(x):
-    return js.log_ndtr(x)
+def _derived(fn, derivative):
+    """fn with the derivative x, fn(x) -> f'(x); where jax's own is nan or wrong at a special point."""
+    @jax.custom_jvp
+    def call(x):
+        return fn(x)
+
+    @call.defjvp
+    def jvp(p, t):
+        y = call(p[0])
+        return y, t[0] * derivative(p[0], y)
+    return call
 
 
-def _ndtri(x):
-    return js.ndtri(x)
+def _over(a, x, at_zero):
+    """a / x, at_zero where x is 0."""
+    return jnp.where(x == 0, at_zero, a / jnp.where(x == 0, 1, x))
+
+
+def _sinc_slope(x, y):
+    """(cos(pi x) - sinc(x)) / x; its Taylor series where that cancels."""
+    near = jnp.abs(x) < 0.1
+    z = jnp.where(near, np.pi * x, 0)
+    z2 = z * z
+    series = np.pi * z * (-1 / 3 + z2 * (1 / 30 + z2 * (-1 / 840 + z2 * (1 / 45360 - z2 / 3991680))))
+    far = jnp.where(near, 1, x)
+    return jnp.where(near, series, (jnp.cos(np.pi * far) - jnp.sinc(far)) / far)
+
+
+def _no_sign(x):
+    """0 for both zeros, as torch's sums give."""
+    return jnp.where(x == 0, 0, x)
+
+
+_i0 = _derived(js.i0, lambda x, y: _i1(x))
+_i1 = _derived(lambda x: _no_sign(js.i1(x)), lambda x, y: _i0(x) - _over(y, x, 0.5))
+_i0e = _derived(js.i0e, lambda x, y: _i1e(x) - _sign(x) * y)
+_i1e = _derived(lambda x: _no_sign(js.i1e(x)), lambda x, y: jnp.where(x == 0, 0.5, _i0e(x) - y * (_sign(x) + _over(1.0, x, 0.0))))
+_lgamma = _derived(js.gammaln, lambda x, y: _digamma(x))
+_erfcx_ = _derived(_erfcx, lambda x, y: jnp.where(jnp.isposinf(x), 0, 2 * x * y - 2 / math.sqrt(math.pi)))
+_ndtri = _derived(js.ndtri, lambda x, y: math.sqrt(2 * math.pi) * jnp.exp(y * y / 2))
+_log_ndtr = _derived(js.log_ndtr, lambda x, y: math.sqrt(2 / math.pi) / _erfcx_(x * -math.sqrt(0.5)))
+_sinc = _derived(jnp.sinc, _sinc_slope)
 
 
 _unary("erf", js.erf, "the error function", ("erf",), True)
 _unary("erfc", js.erfc, "1 - erf", ("erfc",), True)
 _unary("erfinv", js.erfinv, "the inverse of erf", ("erfinv",), True)
-_unary("erfcx", _erfcx, "e^(x^2) erfc(x)")
-_unary("gammaln", js.gammaln, "log |gamma(x)|", ("lgamma",), True)
+_unary("erfcx", _erfcx_, "e^(x^2) erfc(x)")
+_unary("gammaln", _lgamma, "log |gamma(x)|", ("lgamma",), True)
 _unary("digamma", lambda x: _digamma(x), "the derivative of log gamma", ("digamma",), True)
 publish("special.psi", globals()["digamma"])
 _unary("ndtr", js.ndtr, "the normal distribution function")
 _unary("ndtri", _ndtri, "its inverse")
 _unary("log_ndtr", _log_ndtr, "its logarithm")
-_unary("i0", js.i0, "the modified Bessel function of order 0", ("i0",), True)
-_unary("i0e", js.i0e, "i0 scaled by e^-|x|")
-_unary("i1", js.i1, "the modified Bessel function of order 1")
-_unary("i1e", js.i1e, "i1 scaled by e^-|x|")
+_unary("i0", _i0, "the modified Bessel function of order 0", ("i0",), True)
+_unary("i0e", _i0e, "i0 scaled by e^-|x|")
+_unary("i1", _i1, "the modified Bessel function of order 1")
+_unary("i1e", _i1e, "i1 scaled by e^-|x|")
 publish("special.lgamma", globals()["gammaln"])
 
 
@@ -90,41 +127,84 @@ _unary("entr", _entr, "-x log x")
 @op(promote="float", method=True, inplace=True, alias=("special.sinc",))
 def sinc(input: Array):
     """sin(pi x) / (pi x), 1 at 0 (torch.sinc)."""
-    return _wide(jnp.sinc)(input)
+    return _wide(_sinc)(input)
 
 
 # ------------------------------------------------------------------------------------------- gamma functions of two arguments
 
 
 def _binary(name, fn, doc, top=()):
+    def pair(a, b):
+        check(is_float(a.dtype), f"{name}: not implemented for {a.dtype.name}; floats fit", NotImplementedError)
+        return _wide(fn)(*jnp.broadcast_arrays(a, b))
+
     if top:
         def body(input: Array, other: Array):
-            return _wide(fn)(*jnp.broadcast_arrays(input, other))
+            return pair(input, other)
     else:
         def body(input: Array | Scalar, other: Array | Scalar):
-            return _wide(fn)(*jnp.broadcast_arrays(input, other))
+            return pair(input, other)
     body.__name__ = body.__qualname__ = name
     body.__doc__ = f"{doc}, elementwise (torch.special.{name})."
     body.__module__ = __name__
-    made = op(body, where="special", promote="float", alias=top, method=top or False)
+    made = op(body, where="special", promote=True if top else "float", alias=top, method=top or False)
     for n in top:
         publish_method(n + "_", _make_inplace(made, n + "_"))
     globals()[name] = made
 
 
-def _edge(fn, at_zero_zero):
+# Coefficients in eta of the two leading terms of Temme's expansion (DLMF 8.12.11).
+_TEMME = ((-1 / 3, 1 / 12, -2 / 135, 1 / 864, 1 / 2835, -139 / 777600, 1 / 25515, -571 / 261273600),
+          (-1 / 540, -1 / 288, 1 / 378, -77 / 77760, 1 / 4860))
+_LARGE = 1e4
+
+
+def _uniform(a, x, lower):
+    """Temme's uniform expansion for large a (DLMF 8.12.3, 8.12.4), to 1e-13 for a >= 1e4."""
+    mu = (x - a) / a
+    near = jnp.abs(mu) < 0.01
+    m, far = jnp.where(near, mu, 0.0), jnp.where(near, 1.0, jnp.maximum(mu, -1 + 1e-15))
+    bend = 2 * jnp.where(near, sum((-m) ** k / (k + 2) for k in range(8)), (far - jnp.log1p(far)) / (far * far))
+    eta = mu * jnp.sqrt(bend)
+    half = eta * eta / 2
+    c0, c1 = (sum(c * jnp.clip(eta, -1, 1) ** k for k, c in enumerate(cs)) for cs in _TEMME)
+    rest = jnp.exp(-a * half) / jnp.sqrt(2 * np.pi * a) * (c0 + c1 / a)
+    z = eta * jnp.sqrt(a / 2)
+    return js.erfc(-z) / 2 - rest if lower else js.erfc(z) / 2 + rest
+
+
+def _edge(fn, lower):
+    """fn where its loops end soon, Temme's expansion for large a (jax 0.10's series takes for ever at a = 1e10); torch's limits:
+    all mass below x at a = 0, all above at a = inf."""
     def call(a, x):
-        return jnp.where((a < 0) | (x < 0), jnp.nan, jnp.where(a == 0, jnp.where(x == 0, jnp.nan, at_zero_zero), fn(jnp.where(a == 0, 1, a), x)))
+        none, whole = (1.0, 0.0) if lower else (0.0, 1.0)
+        usual = (a > 0) & (a < _LARGE) & ~jnp.isnan(x)
+        large = (a >= _LARGE) & jnp.isfinite(a) & jnp.isfinite(x)
+        r = fn(jnp.where(usual, a, 1), jnp.where(usual, x, 1))
+        wide = [jnp.where(large, v, 2 * _LARGE).astype(np.float64) for v in (a, x)]
+        r = jnp.where(large, _uniform(*wide, lower).astype(r.dtype), jnp.where(usual, r, none))
+        r = jnp.where(a == 0, jnp.where(x == 0, jnp.nan, none), jnp.where(jnp.isinf(a), jnp.where(jnp.isinf(x), jnp.nan, whole), r))
+        return jnp.where((a < 0) | (x < 0) | jnp.isnan(x) | jnp.isnan(a), jnp.nan, r)
     return call
 
 
-_binary("gammainc", _edge(js.gammainc, 1.0), "the regularised lower incomplete gamma function", ("igamma",))
-_binary("gammaincc", _edge(js.gammaincc, 0.0), "the regularised upper incomplete gamma function", ("igammac",))
+_binary("gammainc", _edge(js.gammainc, True), "the regularised lower incomplete gamma function", ("igamma",))
+_binary("gammaincc", _edge(js.gammaincc, False), "the regularised upper incomplete gamma function", ("igammac",))
 
 
+@jax.custom_jvp
 def _xlog1py(a, b):
     zero = (a == 0) & ~jnp.isnan(b)
     return jnp.where(zero, 0, a * jnp.log1p(jnp.where(zero, 0, b)))
+
+
+@_xlog1py.defjvp
+def _xlog1py_jvp(p, t):
+    """d/da = log1p(b) also at a = 0, where b > -1; d/db = a / (1 + b), 0 at a = 0."""
+    a, b = p
+    low = (a == 0) & (b <= -1)
+    db = jnp.where(a == 0, 0, a / jnp.where(a == 0, 1, 1 + b))
+    return _xlog1py(a, b), t[0] * jnp.where(low, 0, jnp.log1p(jnp.where(low, 0, b))) + t[1] * db
 
 
 _binary("xlog1py", _xlog1py, "a log(1 + b), 0 where a is 0")
@@ -166,7 +246,18 @@ def _zeta(x, q):
     return jnp.where(x == 1, jnp.inf, jnp.where(bad | jnp.isnan(q), jnp.nan, r)).astype(t)
 
 
-_binary("zeta", _zeta, "the Hurwitz zeta function")
+_zeta_ = jax.custom_jvp(_zeta)
+
+
+@_zeta_.defjvp
+def _zeta_jvp(p, t):
+    """d/dq zeta(x, q) = -x zeta(x + 1, q); d/dx term by term, in forward mode, which the loop allows."""
+    x, q = p
+    y, slope = jax.jvp(lambda v: _zeta(v, q), (x,), (jnp.ones_like(x),))
+    return y, t[0] * slope - t[1] * x * _zeta_(x + 1, q)
+
+
+_binary("zeta", _zeta_, "the Hurwitz zeta function")
 
 
 def _polygamma(n, x):
@@ -207,6 +298,7 @@ def _digamma_jvp(p, t):
 
 @op(where=None, name="polygamma", promote=("input",), to_float=True)
 def _poly(n: int, input: Array):
+    check(is_float(input.dtype), f"polygamma: not implemented for {input.dtype.name}; real numbers fit", NotImplementedError)
     check(n >= 0, f"polygamma(n, x) does not support negative n, got {n}")
     return _wide(lambda v: _polygamma(n, v))(input)
 
@@ -270,7 +362,7 @@ def _bessel_j(order):
         small = _series(order, jnp.minimum(a, 16.0), 90)
         large = _asymptotic(order, jnp.maximum(a, 16.0), "j")
         r = jnp.where(a < 16.0, small, large)
-        r = jnp.where(jnp.isinf(a), 0.0, r)
+        r = jnp.where(jnp.isinf(a), jnp.nan, r)
         return r if order == 0 else r * jnp.sign(x)
     return _in_double(fn)
 
@@ -302,7 +394,7 @@ def _bessel_y(order):
             small = (2 / np.pi) * log * _series(1, a, 90) - s / np.pi - 2 / (np.pi * a)
         large = _asymptotic(order, jnp.maximum(x, 16.0), "y")
         r = jnp.where(x < 16.0, small, large)
-        r = jnp.where(x == 0, -jnp.inf, jnp.where(jnp.isinf(x), 0.0, r))
+        r = jnp.where(x == 0, -jnp.inf, jnp.where(jnp.isinf(x), jnp.nan, r))
         return jnp.where(x < 0, jnp.nan, jnp.where(jnp.isnan(x), x, r))
     return _in_double(fn)
 
@@ -321,17 +413,17 @@ def _bessel_k(order, scaled):
             total = total + w * jnp.exp(-a * (jnp.cosh(t) - 1)) * jnp.cosh(order * t)
         r = total * h
         r = r if scaled else r * jnp.exp(-a)
-        r = jnp.where(x == 0, jnp.inf, r)
+        r = jnp.where(x == 0, jnp.inf, jnp.where(jnp.isinf(x), 0.0, r))
         return jnp.where(x < 0, jnp.nan, jnp.where(jnp.isnan(x), x, r))
     return _in_double(fn)
 
 
 for _o in (0, 1):
-    _unary(f"bessel_j{_o}", _bessel_j(_o), f"the Bessel function J{_o}")
-    _unary(f"bessel_y{_o}", _bessel_y(_o), f"the Bessel function Y{_o}")
-    _unary(f"modified_bessel_i{_o}", (js.i0, js.i1)[_o], f"the modified Bessel function I{_o}")
-    _unary(f"modified_bessel_k{_o}", _bessel_k(_o, False), f"the modified Bessel function K{_o}")
-    _unary(f"scaled_modified_bessel_k{_o}", _bessel_k(_o, True), f"K{_o} scaled by e^x")
+    _unary(f"bessel_j{_o}", _bessel_j(_o), f"the Bessel function J{_o}", differentiable=False)
+    _unary(f"bessel_y{_o}", _bessel_y(_o), f"the Bessel function Y{_o}", differentiable=False)
+    _unary(f"modified_bessel_i{_o}", (_i0, _i1)[_o], f"the modified Bessel function I{_o}", differentiable=False)
+    _unary(f"modified_bessel_k{_o}", _bessel_k(_o, False), f"the modified Bessel function K{_o}", differentiable=False)
+    _unary(f"scaled_modified_bessel_k{_o}", _bessel_k(_o, True), f"K{_o} scaled by e^x", differentiable=False)
 
 
 def _spherical_j0(x):
@@ -343,7 +435,7 @@ def _spherical_j0(x):
     return jnp.where(jnp.isinf(x), 0.0, jnp.where(small, series, jnp.sin(big) / big))
 
 
-_unary("spherical_bessel_j0", _spherical_j0, "the spherical Bessel function j0")
+_unary("spherical_bessel_j0", _spherical_j0, "the spherical Bessel function j0", differentiable=False)
 
 
 def _airy(x):
@@ -368,10 +460,10 @@ def _airy(x):
     p = sum((-1) ** k * cs[2 * k] / z ** (2 * k) for k in range(7))
     q = sum((-1) ** k * cs[2 * k + 1] / z ** (2 * k + 1) for k in range(6))
     neg = (jnp.sin(z + np.pi / 4) * p - jnp.cos(z + np.pi / 4) * q) / (np.sqrt(np.pi) * xn ** 0.25)
-    return jnp.where(jnp.isnan(x), x, jnp.where(x > 5.5, jnp.where(jnp.isinf(x), 0.0, pos), jnp.where(x < -8.0, jnp.where(jnp.isinf(x), jnp.nan, neg), series)))
+    return jnp.where(jnp.isnan(x), x, jnp.where(x > 5.5, jnp.where(jnp.isinf(x), jnp.nan, pos), jnp.where(x < -8.0, jnp.where(jnp.isinf(x), jnp.nan, neg), series)))
 
 
-_unary("airy_ai", lambda x: _airy(x).astype(x.dtype), "the Airy function Ai")
+_unary("airy_ai", lambda x: _airy(x).astype(x.dtype), "the Airy function Ai", differentiable=False)
 
 
 # ------------------------------------------------------------------------------------------- orthogonal polynomials
@@ -393,6 +485,7 @@ def _recurrence(x, n, first, second, step):
 
 def _polynomial(name, first, second, step, doc, shift=False):
     def body(input: Array | Scalar, n: Array | Scalar):
+        check(is_float(input.dtype), f"{name}: not implemented for {input.dtype.name}; real numbers fit", NotImplementedError)
         x, k = jnp.broadcast_arrays(input, n)
         x = 2 * x - 1 if shift else x
         return lax.stop_gradient(_recurrence(x, jnp.trunc(k), first, second, step))
