@@ -7,7 +7,7 @@ import numpy as np
 from jax import lax
 
 from lazy_tensor.ops._common import check, default_float, is_complex, is_float, is_inexact
-from lazy_tensor.ops._define import composite, op, publish, publish_method
+from lazy_tensor.ops._define import _write_out, composite, op, publish, publish_method
 
 
 def _real_put(base, new):
@@ -100,22 +100,41 @@ def angle(input: Array):
     return jnp.where(jnp.isnan(x), x, jnp.where(x < 0, pi, 0)).astype(x.dtype)
 
 
-@op
-def complex(real: Array, imag: Array):
-    """real + i imag, of two tensors of one floating dtype (torch.complex)."""
+@op(where=None, name="complex")
+def _complex(real: Array, imag: Array):
     check(real.dtype == imag.dtype, f"Expected object of scalar type {real.dtype.name} but got scalar type {imag.dtype.name} for second argument")
     check(is_float(real.dtype) and real.dtype.itemsize >= 4, f"complex: expected two float32 or float64 tensors but got {real.dtype.name} "
                                                              f"and {imag.dtype.name}")
     return lax.complex(*jnp.broadcast_arrays(real, imag))
 
 
-@op
-def polar(abs: Array, angle: Array):
-    """abs e^(i angle) (torch.polar)."""
+@op(where=None, name="polar")
+def _polar(abs: Array, angle: Array):
     check(abs.dtype == angle.dtype and is_float(abs.dtype) and abs.dtype.itemsize >= 4,
           f"Expected both inputs to be Float or Double tensors of one dtype but got {abs.dtype.name} and {angle.dtype.name}")
     a, b = jnp.broadcast_arrays(abs, angle)
     return lax.complex(a * jnp.cos(b), a * jnp.sin(b))
+
+
+def _exact_out(name, r, out):
+    """Write to out, whose dtype must be the result's: these two never cast."""
+    if out is None:
+        return r
+    if out.dtype != r.dtype:
+        raise RuntimeError(f"{name}: Expected object of scalar type {r.dtype} but got scalar type {out.dtype} for argument 'out'")
+    return _write_out(name, r, out)
+
+
+@composite
+def complex(real, imag, *, out=None):
+    """real + i imag, of two tensors of one dtype, float32 or float64; out must have the result's dtype (torch.complex)."""
+    return _exact_out("complex", _complex(real, imag), out)
+
+
+@composite
+def polar(abs, angle, *, out=None):
+    """abs e^(i angle), of two tensors of one dtype, float32 or float64; out must have the result's dtype (torch.polar)."""
+    return _exact_out("polar", _polar(abs, angle), out)
 
 
 @op(view=True, put=lambda base, new: lax.complex(new[..., 0], new[..., 1]))
