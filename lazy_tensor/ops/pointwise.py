@@ -502,17 +502,6 @@ def _atan2_jvp(p, t):
 
 
 @jax.custom_jvp
-def _nextafter(a, b):
-    return jnp.nextafter(a, b)
-
-
-@_nextafter.defjvp
-def _nextafter_jvp(p, t):
-    y = _nextafter(*p)
-    return y, jnp.where(p[0] == p[1], t[1], t[0])
-
-
-@jax.custom_jvp
 def _xlogy(a, b):
     check(not is_complex(a.dtype), f"xlogy: not implemented for {a.dtype.name}", NotImplementedError)
     zero = (a == 0) & ~jnp.isnan(b)
