@@ -8,13 +8,13 @@ import warnings
 import numpy as np
 
 from lazy_tensor import _unpickle, creation, devices, dtypes, strides
-from lazy_tensor.tensor import Tensor, as_view, no_tape, wrap
+from lazy_tensor.tensor import DataView, Tensor, as_view, no_tape, wrap
 
 STORAGES = {"DoubleStorage": "float64", "FloatStorage": "float32", "HalfStorage": "float16", "BFloat16Storage": "bfloat16",
             "LongStorage": "int64", "IntStorage": "int32", "ShortStorage": "int16", "CharStorage": "int8", "ByteStorage": "uint8",
             "BoolStorage": "bool", "ComplexFloatStorage": "complex64", "ComplexDoubleStorage": "complex128"}
 _EXPANDED = 1 << 30  # bytes that a tensor with stride 0 may grow to beyond what its storage holds
-INTERNAL = {"_strides", "_retains", "_inference"}
+INTERNAL = {"_retains", "_inference"}
 
 
 def window_of(flat, shape, step, offset):
@@ -211,14 +211,14 @@ class Builder:
                 return t
             if whole and len(size) in (4, 5) and _same_strides(size, stride, strides.channels_last(size)):
                 t = creation._array(window_of(flat, size, stride, 0), None, s.device, copy=True)
-                t.__dict__["_strides"] = stride
+                strides.lay(t, tuple(stride))
                 s.bases[dtype] = t, geometry
                 return t
             found = s.bases[dtype] = creation._array(flat, None, s.device, copy=False), None
         base, made = found
         if made == geometry:
-            return as_view(wrap(base._value()), base, None, tracked=False)
-        if "_strides" in base.__dict__:  # a second, different window of a channels-last storage: as_strided counts in C order
+            return as_view(wrap(base._value()), base, None, DataView)
+        if strides.root_strides(base) is not None:  # a second, different window of a channels-last storage: as_strided counts in C order
             return creation._array(np.array(window_of(flat, size, stride, offset)), None, s.device, copy=False)
         from lazy_tensor import as_strided
         with no_tape():

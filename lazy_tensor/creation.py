@@ -267,7 +267,7 @@ def legacy(cls, args, device=None, dtype=None, **kw):
     if cls is Tensor:
         return t
     r = _new(cls)
-    r._v, r._gn, r._oi, r._view = t._v, t._gn, t._oi, t._view
+    r._v, r._gn, r._oi, r._view, r._ver = t._v, t._gn, t._oi, t._view, 0
     return r
 
 
@@ -278,7 +278,7 @@ def rebuild(cls, array, requires_grad, device, extra):
     except RuntimeError:
         dev = device_.resolve("cpu")
     t = _new(cls)
-    t._v, t._gn, t._oi, t._view = runtime.leaf(array, dev), None, 0, None
+    t._v, t._gn, t._oi, t._view, t._ver = runtime.leaf(array, dev), None, 0, None, 0
     if requires_grad:
         t.requires_grad = True
     if extra:

@@ -80,19 +80,20 @@ def _formatted(t, fmt):
         raise RuntimeError(f"required rank {4 if fmt.name == 'channels_last' else 5} tensor to use {fmt.name} format")
     r = t.clone()
     if fmt.name == "contiguous_format":
-        r.__dict__.pop("_strides", None)
+        strides.lay(r, None)
     else:
-        r.__dict__["_strides"] = strides.channels_last(shape)
+        strides.lay(r, strides.channels_last(shape))
     return r
 
 
 def clone(self, *, memory_format=None):
     """A copy that owns its storage; gradients flow through (torch.clone)."""
     r = core._clone(self)
-    if self._view is None and "_strides" in self.__dict__ and (memory_format is None or memory_format.name == "preserve_format"):
-        r.__dict__["_strides"] = self.__dict__["_strides"]
-    elif memory_format is not None and memory_format.name.startswith("channels_last"):
-        r.__dict__["_strides"] = strides.channels_last(r._v.aval.shape)
+    if memory_format is None or memory_format.name == "preserve_format":
+        if self._view is not None and strides.root_strides(self) is not None:
+            strides.lay(r, strides.root_strides(self))
+    elif memory_format.name.startswith("channels_last"):
+        strides.lay(r, strides.channels_last(r._v.aval.shape))
     return r
 
 
@@ -102,7 +103,7 @@ def contiguous(self, memory_format=layouts.contiguous_format):
         return self
     r = core._clone(self)
     if memory_format.name.startswith("channels_last"):
-        r.__dict__["_strides"] = strides.channels_last(r._v.aval.shape)
+        strides.lay(r, strides.channels_last(r._v.aval.shape))
     return r
 
 
@@ -214,7 +215,7 @@ def data_ptr(self):
     if self.numel() == 0:
         return 0
     w = self._view
-    base = w.storage.id if w is not None else id(self._v)
+    base = id(w.storage) if w is not None else id(self._v)
     return base + storage_offset(self) * self.element_size()
 
 
@@ -324,7 +325,7 @@ def to_dense(self, dtype=None, *, masked_grad=None):
 def as_subclass(self, cls):
     """The same tensor as a subclass instance."""
     r = object.__new__(cls)
-    r._v, r._gn, r._oi, r._view = self._v, self._gn, self._oi, self._view
+    r._v, r._gn, r._oi, r._view, r._ver = self._v, self._gn, self._oi, self._view, 0
     return r
 
 

@@ -6,13 +6,31 @@ import inspect
 import threading
 
 
+class _Unusual:
+    """Whether this process has ever used autocast or saved-tensor hooks: what every op may ask at the cost of an attribute."""
+
+    met = False
+
+
+unusual = _Unusual()
+
+
+def _rare(name):
+    """A thread's mode that is mostly None; setting it makes every op look for it from then on."""
+    def put(self, value):
+        if value is not None:
+            unusual.met = True
+        setattr(self, name, value)
+    return property(lambda self: getattr(self, name, None), put)
+
+
 class _Modes(threading.local):
     grad = True
     inference = False
     anomaly = False
     anomaly_check_nan = True
-    cast = None      # {device kind: numpy dtype} while autocast is on
-    saved_hooks: tuple | None = None
+    cast = _rare("_cast")                # {device kind: numpy dtype} while autocast is on
+    saved_hooks = _rare("_saved_hooks")  # (pack, unpack)
 
 
 modes = _Modes()

@@ -112,7 +112,7 @@ class _Saver(pickle._Pickler):
     def rebuild(self, t, requires_grad):
         """(function, arguments) that torch rebuilds the tensor's data with."""
         root, step, offset = _layout(t)
-        identity = root._view.storage.id if root._view is not None else id(root._v)
+        identity = id(root._view.storage) if root._view is not None else id(root._v)
         key = self.storages.setdefault(identity, (str(id(root)) if self.legacy else str(len(self.storages)), root))[0]
         name = t.dtype.name
         typed = name in _STORAGE_OF
@@ -161,7 +161,7 @@ def _layout(t):
 def _bytes(root):
     """A root tensor's elements in the order in which its storage holds them."""
     a = np.ascontiguousarray(root._host())
-    step = root.__dict__.get("_strides")
+    step = strides.root_strides(root)
     if step is None:
         return a.reshape(-1)
     flat = np.empty(a.size, a.dtype)

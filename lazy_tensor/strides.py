@@ -3,6 +3,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from lazy_tensor.tensor import PLAIN, Chain, Storage
+
 
 def contiguous(shape):
     """C-order strides (elements) of a shape, as torch gives them (a size of 0 counts as 1)."""
@@ -16,25 +18,48 @@ def contiguous(shape):
 def of(t):
     """(strides, storage offset), in elements."""
     w = t._view
-    shape = t._v.aval.shape
-    layout = t.__dict__.get("_strides") if w is None or not w.steps else None
-    if layout is not None:
-        return layout, 0
-    if w is None or not w.steps:
-        return contiguous(shape), 0
-    if w.strides is None:
-        root = w.root
-        base = root.__dict__.get("_strides") or contiguous(root._v.aval.shape)
-        key = (root._v.aval.shape, base, tuple([(s.op, s.key, s.extra) for s in w.steps]))
+    if w is None:
+        return contiguous(t._v.aval.shape), 0
+    chain = w.chain
+    if not chain.steps:
+        return chain.strides or contiguous(t._v.aval.shape), 0
+    if chain.layout is None:
+        shape = w.root._v.aval.shape
+        base = chain.strides or contiguous(shape)
+        key = (shape, base, tuple([(s.op, s.key, s.extra) for s in chain.steps]))  # for steps with run-time numbers
         found = _known.get(key)
         if found is None:
             if len(_known) > 10_000:
                 _known.clear()
-            found = _known[key] = _walk(root._v.aval.shape, base, w.steps, shape)
-        w.strides = found
-    return w.strides
+            found = _known[key] = _walk(shape, base, chain.steps, t._v.aval.shape)
+        chain.layout = found
+    return chain.layout
 
 
+def lay(t, strides):
+    """Let a tensor that owns its storage show these strides (None: C order); returns it."""
+    w = t._view
+    if strides is None:
+        chain = PLAIN
+    else:
+        chain = _roots.get(strides)
+        if chain is None:
+            chain = _roots[strides] = Chain((), strides)
+    if w is None:
+        if strides is not None:
+            t._view = Storage(t._ver, chain)
+    else:
+        w.chain = chain
+    return t
+
+
+def root_strides(t):
+    """The strides that `lay` gave a tensor, or None."""
+    w = t._view
+    return None if w is None or w.root is not None else w.chain.strides
+
+
+_roots: dict[tuple, Chain] = {}  # strides of a root that is not in C order -> its chain
 _known: dict = {}  # (root's shape and strides, view steps) -> strides and offset
 
 
@@ -111,7 +136,7 @@ def is_contiguous(t, memory_format=None):
         name = "contiguous_format"
     if name == "contiguous_format":
         w = t._view
-        if (w is None or not w.steps) and "_strides" not in t.__dict__:
+        if w is None or w.chain is PLAIN:
             return True
         want = contiguous(shape)
     else:

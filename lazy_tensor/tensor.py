@@ -17,7 +17,7 @@ import numpy as np
 
 from lazy_tensor import devices as device_
 from lazy_tensor import dtypes
-from lazy_tensor.modes import modes
+from lazy_tensor.modes import modes, unusual
 from lazy_tensor.node import AccumulateGrad, OpNode, _next
 from xla_backend import graph, runtime, transfer
 from xla_backend.graph import Value, aval
@@ -29,27 +29,62 @@ _getframe = sys._getframe
 _SHARED = "shared with a NumPy array"
 
 
+class Chain:
+    """The view steps that lead from a root to an alias, and the root's own strides (None: C order).
+
+    Interned step by step, so that equal ways from roots of one shape are one object: what is worked out for it (strides,
+    whether a size can be viewed) is kept on it."""
+
+    __slots__ = ("steps", "next", "strides", "layout")
+
+    def __init__(self, steps=(), strides=None):
+        self.steps, self.strides = steps, strides
+        self.next: dict[Step, Chain] = {}
+        self.layout = None
+
+    def then(self, step):
+        """This chain and one more step."""
+        found = Chain((*self.steps, step), self.strides)
+        if not step.extra:
+            if len(self.next) > 1000:
+                self.next.clear()
+            self.next[step] = found
+        return found
+
+
+PLAIN = Chain()
+
+
 class Storage:
-    """What aliasing tensors share: a version that counts writes, and the root tensor's identity."""
+    """What aliasing tensors share, and the `_view` of their root: a version that counts writes, the root's layout."""
 
-    __slots__ = ("version", "id")
+    __slots__ = ("version", "chain")
+    root = None
+    made = None
+    tracked = True
 
-    def __init__(self, version):
-        self.version = version
-        self.id = id(self)
+    def __init__(self, version, chain=PLAIN):
+        self.version, self.chain = version, chain
+
+    @property
+    def storage(self):
+        return self
 
 
 class View:
-    """How a tensor aliases: its storage, the version it has seen, the root tensor (None when it is the root) and the
-    view ops that lead from the root to it. `strides` caches what a user may ask for; `tracked` is False for
-    `.data`, whose writes the tape does not see."""
+    """The `_view` of an alias: the storage, the version it has seen, the root tensor and the view steps from it.
 
-    __slots__ = ("storage", "seen", "root", "steps", "strides", "tracked", "made")
+    `made` is None, or how it was made if that forbids in-place writes on the tape ("no_grad", "multi")."""
 
-    def __init__(self, storage, seen, root, steps, tracked=True):
-        self.storage, self.seen, self.root, self.steps, self.tracked = storage, seen, root, steps, tracked
-        self.strides = None
-        self.made = None
+    __slots__ = ("storage", "seen", "root", "chain", "made")
+    tracked = True
+
+
+class DataView(View):
+    """What `.data` gives: its writes are not seen by the tape."""
+
+    __slots__ = ()
+    tracked = False
 
 
 class _Written:
@@ -93,7 +128,7 @@ class Tape:
     """How one configuration's gradient goes for one set of inputs: made once for each mask."""
 
     __slots__ = ("name", "plan", "fwd", "n_out", "n_all", "single", "pick", "edges", "bwd", "route", "device", "subs",
-                 "keep_ins", "outs", "float_outs")
+                 "keep_ins", "outs", "float_outs", "frees")
 
     def __init__(self, config, mask_positions, edge_positions, cts=None):
         kernel = config.kernel
@@ -104,8 +139,11 @@ class Tape:
         self.single = self.n_out == 1
         self.n_all = len(self.fwd.outs)
         self.keep_ins = plan.all_ins
+        self.frees = bool(plan.saved_ins or plan.saved_outs or plan.n_res)  # whether backward gives up what it saved
         self.pick = plan.pick
-        self.edges = _picker([j for i in edge_positions for j in (2 * i, 2 * i + 1)])
+        # None when every input has an edge: they are kept as they come.
+        whole = tuple(edge_positions) == tuple(range(len(kernel.ins)))
+        self.edges = None if whole else _picker([j for i in edge_positions for j in (2 * i, 2 * i + 1)])
         self.bwd = plan.bwd.on(config.device)
         # A gradient that is just a cotangent needs no node: route[k] is ("ct", j), else position among bwd's outputs.
         jaxpr = plan.bwd.jaxpr.jaxpr
@@ -145,7 +183,7 @@ def emit(config, ins):
     t = _new(Tensor)
     t._v = v
     t._gn = t._view = None
-    t._oi = 0
+    t._oi = t._ver = 0
     if len(config.pending) >= graph.PENDING_LIMIT:
         sync(config.device, "the bound on pending operations")
     return t
@@ -166,16 +204,18 @@ def emit_many(config, ins):
     return [wrap(v) for v in values]
 
 
-def emit_grad(config, ins, edges):
+def emit_grad(config, ins, edges, mask=None):
     """Record a node and its place on the tape. `edges` is (node, index) for each input, flat, (None, 0) without grad.
 
-    Returns a tensor when the configuration has one output, else a list of tensors."""
-    mask = 0
-    bit = 1
-    for e in edges[::2]:
-        if e is not None:
-            mask |= bit
-        bit += bit
+    mask: bit i is set when input i has an edge (worked out when None). Returns a tensor when the configuration has one
+    output, else a list of tensors."""
+    if mask is None:
+        mask = 0
+        bit = 1
+        for e in edges[::2]:
+            if e is not None:
+                mask |= bit
+            bit += bit
     tape = config.grads.get(mask)
     if tape is None:
         tape = _make_tape(config, mask)
@@ -203,7 +243,8 @@ def emit_grad(config, ins, edges):
     node.mark = 0
     node.buf = node.pre_hooks = node.post_hooks = None
     node.tape = tape
-    node.edges = tape.edges(edges)
+    pick = tape.edges
+    node.edges = edges if pick is None else pick(edges)
     node.n = tape.n_out
     node.code = code
     node.lasti = lasti
@@ -218,7 +259,7 @@ def emit_grad(config, ins, edges):
         outs = tuple([Value(a) for a in fwd.outs])
     fwd.push((fwd, ins, outs, code, lasti))
     node.saved = (tape.pick(ins + outs), (*ins,)) if tape.keep_ins else tape.pick(ins + outs)
-    if modes.saved_hooks is not None:
+    if unusual.met and modes.saved_hooks is not None:
         _pack(node)
     if len(config.pending) >= graph.PENDING_LIMIT:
         sync(config.device, "the bound on pending operations")
@@ -227,7 +268,7 @@ def emit_grad(config, ins, edges):
         t._v = outs[0]
         t._gn = node
         t._view = None
-        t._oi = 0
+        t._oi = t._ver = 0
         return t
     result = []
     for i in range(tape.n_out):
@@ -251,7 +292,7 @@ def _make_tape(config, mask):
 
 
 def _attach_host(config, tape, ins, tensors, edges):
-    node = OpNode(tape.edges(edges), tape.n_out)
+    node = OpNode(edges if tape.edges is None else tape.edges(edges), tape.n_out)
     node.tape = tape
     node.code, node.lasti = where()
     node.saved = tape.pick(ins + tuple(t._v for t in tensors))
@@ -337,7 +378,7 @@ def wrap(value):
     t = _new(Tensor)
     t._v = value
     t._gn = t._view = None
-    t._oi = 0
+    t._oi = t._ver = 0
     return t
 
 
@@ -349,21 +390,41 @@ def _leaf(array, device=None):
 # ------------------------------------------------------------------------------------------- aliasing and writes
 
 
-def as_view(result, base, step, tracked=True):
-    """Make `result` (a fresh tensor holding the view's value) an alias of `base` through one more view step."""
+def as_view(result, base, step, kind=View):
+    """Make `result` (a fresh tensor holding the view's value) an alias of `base` through one more view step (or none)."""
     w = base._view
-    if w is None:
-        s = Storage(getattr(base, "_ver", 0))
-        w = base._view = View(s, s.version, None, ())
-        if base._v.guard is None:
-            base._v.guard = (s, s.version)
-    root = base if w.root is None else w.root
-    n = View(w.storage, w.seen, root, w.steps + (step,) if step is not None else w.steps, tracked and w.tracked)
-    result._view = n
-    if result._v.guard is None:
-        result._v.guard = (n.storage, n.seen)
-    if modes.grad is False:
-        n.made = "no_grad"
+    if w is None or type(w) is Storage:
+        root = base
+        chain = PLAIN
+        if w is None:
+            storage = base._view = _new(Storage)
+            storage.chain = chain
+            storage.version = base._ver
+            if base._v.guard is None:
+                base._v.guard = (storage, storage.version)
+        else:
+            storage = w
+            chain = w.chain
+        seen = storage.version
+    else:
+        storage, seen, root, chain = w.storage, w.seen, w.root, w.chain
+        if w.tracked is False:
+            kind = DataView
+    n = result._view = _new(kind)
+    n.storage = storage
+    n.seen = seen
+    n.root = root
+    if step is None:
+        n.chain = chain
+    else:
+        try:
+            n.chain = chain.next[step]
+        except KeyError:
+            n.chain = chain.then(step)
+    n.made = None if modes.grad else "no_grad"
+    v = result._v
+    if v.guard is None:
+        v.guard = (storage, seen)
     return result
 
 
@@ -376,21 +437,20 @@ def assign_(t, r, name="assign"):
     w = t._view
     if old.guard is _SHARED and type(old.data) is np.ndarray:
         np.copyto(old.data, transfer.to_host(new))
-        t._ver = getattr(t, "_ver", 0) + 1
+        t._ver += 1
         if modes.grad:
             t._gn, t._oi = (r._gn, r._oi) if r._gn is not None else (t._gn, t._oi)
         return t
     if w is None:
         if old.guard is None:
             old.guard = _Written(name)
-        t._ver = getattr(t, "_ver", 0) + 1
+        t._ver += 1
         t._v = new
     elif w.root is None:
-        w.storage.version += 1
-        w.seen = w.storage.version
+        w.version += 1
         t._v = new
         if new.guard is None:
-            new.guard = (w.storage, w.seen)
+            new.guard = (w, w.version)
     else:
         _write_through(t, w, r, name)
         return t
@@ -402,7 +462,14 @@ def assign_(t, r, name="assign"):
 
 def assign_value(t, v, name):
     """Rebind a tensor outside the tape to a value of its aval (what an optimizer does)."""
-    if t._view is not None or t._v.guard is _SHARED:
+    w = t._view
+    if w is not None and _alone(t, w):
+        w.storage.version += 1
+        t._view = None
+        t._v = v
+        t._ver = w.storage.version
+        return
+    if w is not None or t._v.guard is _SHARED:
         with no_tape():
             assign_(t, wrap(v), name)
         return
@@ -410,10 +477,25 @@ def assign_value(t, v, name):
     if old.guard is None:
         old.guard = _Written(name)
     t._v = v
-    try:
-        t._ver += 1
-    except AttributeError:
-        t._ver = 1
+    t._ver += 1
+
+
+def _alone(t, w):
+    """Whether t shares its storage with no tensor that is still there (and owns all of it, in C order)."""
+    if w.chain is not PLAIN:
+        return False
+    if w.root is not None:
+        return _refs_of_root(w) == _ROOT_REFS
+    g = t._v.guard
+    return _refs_of_storage(t) == _STORAGE_REFS + (type(g) is tuple and g[0] is w)
+
+
+def _refs_of_root(w):
+    return sys.getrefcount(w.root)
+
+
+def _refs_of_storage(t):
+    return sys.getrefcount(t._view)
 
 
 def _write_through(t, w, r, name):
@@ -421,7 +503,7 @@ def _write_through(t, w, r, name):
     root = w.root
     if root._v.guard is _SHARED:
         with no_tape():
-            value = _replay_write(root, w.steps, r)
+            value = _replay_write(root, w.chain.steps, r)
         np.copyto(root._v.data, transfer.to_host(value._v))
         w.storage.version += 1
         w.seen = w.storage.version
@@ -431,19 +513,19 @@ def _write_through(t, w, r, name):
     if tracked and type(root._gn) is AccumulateGrad:
         raise RuntimeError("a view of a leaf Variable that requires grad is being used in an in-place operation.")
     if tracked:
-        value = _replay_write(root, w.steps, r)
+        if w.made is not None and (r._gn is not None or root._gn is not None):
+            raise RuntimeError(_MADE[w.made].format(name))
+        value = _replay_write(root, w.chain.steps, r)
     else:
         with no_tape():
-            value = _replay_write(root, w.steps, r)
+            value = _replay_write(root, w.chain.steps, r)
     before = root._v
     root._v = value._v
     w.storage.version += 1
     if not w.tracked and type(before.guard) is tuple:
         before.guard = None  # .data: aliases see the write, the tape does not
-    rw = root._view
-    rw.seen = w.storage.version
     if root._v.guard is None:
-        root._v.guard = (w.storage, rw.seen)
+        root._v.guard = (w.storage, w.storage.version)
     if tracked and (value._gn is not None or type(root._gn) is not AccumulateGrad):
         root._gn, root._oi = value._gn, value._oi
     w.seen = w.storage.version
@@ -452,6 +534,15 @@ def _write_through(t, w, r, name):
         t._v.guard = (w.storage, w.seen)
     if tracked:
         t._gn, t._oi = r._gn, r._oi
+
+
+_MADE = {
+    "no_grad": "A view was created in no_grad mode and is being modified inplace ({}) with grad mode enabled. Given that this use case is "
+               "ambiguous and error-prone, it is forbidden. Move both the view and the in-place op either inside the no_grad block (if "
+               "you don't want it tracked) or both outside (if you do).",
+    "multi": "This view is the output of a function that returns multiple views and is being modified inplace ({}). Such functions do "
+             "not allow the output views to be modified inplace. You should replace the in-place operation by an out-of-place one.",
+}
 
 
 def _replay_write(root, steps, new):
@@ -480,6 +571,19 @@ class Step:
 
     def __init__(self, op, key, extra):
         self.op, self.key, self.extra = op, key, extra
+
+    @staticmethod
+    def of(config, op, key, ins):
+        """The step of a view configuration (for each output when it has several): one object when nothing is run-time."""
+        step = config.step
+        if step is None:
+            ops = (op,) if config.single else tuple(op.part(j) for j in range(len(config.outs)))
+            step = tuple([Step(o, key[1:], ins[1:]) for o in ops])
+            if config.single:
+                step = step[0]
+            if len(ins) == 1:
+                config.step = step
+        return step
 
     def read(self, base):
         return self.op.replay(base, self.key, self.extra)
@@ -520,10 +624,10 @@ class Tensor:
     def _read(self):
         """The current value of a tensor that aliases: derived again if the storage was written to."""
         w = self._view
-        if w.seen != w.storage.version and w.root is not None:
-            root = w.root
+        root = w.root
+        if root is not None and w.seen != w.storage.version:
             t = _plain(root)
-            for step in w.steps:
+            for step in w.chain.steps:
                 t = step.read(t)
             self._v = t._v
             if self._v.guard is None:
@@ -619,6 +723,7 @@ class Tensor:
                 if modes.inference:
                     raise RuntimeError("Setting requires_grad=True on inference tensor outside InferenceMode is not allowed.")
                 self._gn, self._oi = AccumulateGrad(self), 0
+                self._grad = self.grad
         elif self._gn is not None:
             if type(self._gn) is not AccumulateGrad:
                 raise RuntimeError("you can only change requires_grad flags of leaf variables. If you want to use a computed "
@@ -678,16 +783,19 @@ class Tensor:
     @property
     def _version(self):
         """How often it (or what it aliases) was written to."""
-        return getattr(self, "_ver", 0) if self._view is None else self._view.storage.version
+        return self._ver if self._view is None else self._view.storage.version
 
     def _bump_version(self, name="assign"):
-        self._ver = getattr(self, "_ver", 0) + 1
+        if self._view is None:
+            self._ver += 1
+        else:
+            self._view.storage.version += 1
 
     @property
     def _base(self):
         """The tensor that a view aliases, else None."""
         w = self._view
-        return None if w is None or not w.steps else w.root
+        return None if w is None or not w.chain.steps else w.root
 
     def _is_view(self):
         return self._base is not None
@@ -706,17 +814,15 @@ class Tensor:
     def data(self):
         """The same storage outside the tape; writes through it are not seen by autograd."""
         t = wrap(self._value())
-        return as_view(t, self, None, tracked=False)
+        return as_view(t, self, None, DataView)
 
     @data.setter
     def data(self, other):
         if not isinstance(other, Tensor):
             raise TypeError(f"Variable data has to be a tensor, but got {type(other).__name__}")
-        v = other._value()
-        if v.guard is not None:
-            v = Value(v.aval, v.data) if v.data is not None else v
-        self._v = v
+        self._v = other._value()
         self._view = None
+        as_view(self, other, None)
 
     # --- identity and copying
 
@@ -737,7 +843,7 @@ class Tensor:
         with no_tape():
             c = self.clone()
         r = _new(type(self))
-        r._v, r._gn, r._oi, r._view = c._v, None, 0, None
+        r._v, r._gn, r._oi, r._view, r._ver = c._v, None, 0, c._view, 0
         memo[id(self)] = r
         if self.requires_grad:
             r.requires_grad = True
@@ -924,6 +1030,20 @@ class Tensor:
     def is_inference(self):
         """Whether it was made in inference mode."""
         return self.__dict__.get("_inference", False)
+
+
+def _calibrate():
+    """References that are seen, on this interpreter, to a root that one alias holds and to a storage that its root holds."""
+    t = _new(Tensor)
+    w = t._view = _new(View)
+    w.root = _new(Tensor)
+    root = _refs_of_root(w)
+    t._view = Storage(0)
+    w = t._view  # as the caller of `_alone` holds it
+    return root, (lambda t, w: _refs_of_storage(t))(t, w)
+
+
+_ROOT_REFS, _STORAGE_REFS = _calibrate()
 
 
 def _python(x):

@@ -97,7 +97,7 @@ def _named(fn, name):
 class Config:
     """A kernel on one device. `push` appends to that device's pending list; `out` is the first output's aval."""
 
-    __slots__ = ("id", "kernel", "name", "outs", "out", "single", "device", "push", "pending", "host", "grads")
+    __slots__ = ("id", "kernel", "name", "outs", "out", "single", "device", "push", "pending", "host", "grads", "step")
 
     def __init__(self, kernel, dev):
         self.id = next(_ids)
@@ -109,6 +109,7 @@ class Config:
         self.push = self.pending.append
         self.host = True if dev.host else None  # on the host device: True, or the front end's NumPy rule
         self.grads = {}       # mask -> what the tape keeps, set by the front end
+        self.step = None      # of a view: how to read it again, set by the front end
 
 
 def _conj(x):

@@ -6,6 +6,7 @@ gradient is the cotangent itself). With it they travel as tensors, and the backw
 from __future__ import annotations
 
 import itertools
+from operator import attrgetter
 
 import jax.numpy as jnp
 import numpy as np
@@ -111,19 +112,13 @@ def _order(roots):
     while stack:
         n = stack.pop()
         out.append(n)
-        edges = n.edges
-        for i in range(0, len(edges), 2):
-            m = edges[i]
+        for m in n.edges[::2]:
             if m is not None and m.mark != epoch:
                 m.mark = epoch
                 if type(m) is not AccumulateGrad:
                     stack.append(m)
-    out.sort(key=_seq, reverse=True)
+    out.sort(key=attrgetter("seq"), reverse=True)
     return out
-
-
-def _seq(n):
-    return n.seq
 
 
 def run(roots, cts, retain_graph, create_graph, captures=None, accumulate=True):
@@ -173,17 +168,30 @@ def run(roots, cts, retain_graph, create_graph, captures=None, accumulate=True):
             if node.post_hooks:
                 grads = _run_post_hooks(node, grads, buf, graph_mode)
             edges = node.edges
-            i = 0
-            for g in grads:
-                m = edges[i]
+            i = 1
+            for m, g in zip(edges[::2], grads, strict=False):
                 if m is not None and g is not None:
-                    if m.n == 1 and type(m) is not AccumulateGrad:
+                    if type(m) is AccumulateGrad:
+                        b = accs.get(m)
+                        accs[m] = g if b is None else (_add_tensors(b, g) if graph_mode else _add_values(b, g))
+                    elif m.n == 1:
                         b = m.buf
                         m.buf = g if b is None else (_add_tensors(b, g) if graph_mode else _add_values(b, g))
                     else:
-                        _deliver(m, edges[i + 1], g, accs, graph_mode)
+                        _deliver(m, edges[i], g, accs, graph_mode)
                 i += 2
+        plain = captures is None and accumulate is True and not graph_mode
         for node, g in accs.items():
+            if plain and node.pre_hooks is None and node.post_hooks is None:  # _accumulate, without the call
+                leaf = node.ref()
+                if leaf is None:
+                    continue
+                if leaf._grad is None:
+                    t = leaf._grad = _new(Tensor)
+                    t._v = g
+                    t._gn = t._view = None
+                    t._oi = t._ver = 0
+                    continue
             slot = captures.get((id(node), 0)) if captures is not None else None
             wanted = accumulate is True or (accumulate is not False and node in accumulate)
             if node.pre_hooks:
@@ -244,7 +252,7 @@ def _saved(node, retain):
     if saved is None:
         raise RuntimeError(_FREED)
     if not retain:
-        node.saved = None if node.tape.plan.saved_ins or node.tape.plan.saved_outs or node.tape.plan.n_res else saved
+        node.saved = None if node.tape.frees else saved
     if type(saved) is _Packed:
         saved = saved.open()
     picked, ins = saved if node.tape.keep_ins else (saved, None)
@@ -278,7 +286,15 @@ def _op_fast(node, buf, retain):
     else:
         wanted = tape.plan.cts
         cts = tuple([buf[j] if buf[j] is not None else full(tape.outs[j], 0.0)._v for j in wanted])
-    picked, _ = _saved(node, retain)
+    picked = node.saved
+    if type(picked) is tuple and not tape.keep_ins:  # _saved, without the call
+        if not retain and tape.frees:
+            node.saved = None
+        for v in picked:
+            if type(v) is Value and v.guard is not None:
+                _check_guard(node, v)
+    else:
+        picked, _ = _saved(node, retain)
     route = tape.route
     if route is not None:
         return [cts[r] for r in route]

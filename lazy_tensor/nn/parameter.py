@@ -13,7 +13,7 @@ def _taken(cls, data):
     t = _new(cls)
     t._v = v
     t._gn = t._view = None
-    t._oi = 0
+    t._oi = t._ver = 0
     return t
 
 

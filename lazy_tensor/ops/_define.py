@@ -18,7 +18,7 @@ import numpy as np
 
 from lazy_tensor import devices as device_
 from lazy_tensor import dtypes
-from lazy_tensor.modes import modes
+from lazy_tensor.modes import modes, unusual
 from lazy_tensor.node import AccumulateGrad
 from lazy_tensor.ops import _common
 from lazy_tensor.tensor import Step, Tensor, as_view, assign_, emit, emit_grad, emit_many, no_tape, wrap
@@ -346,12 +346,7 @@ class Op:
         else:
             r = emit(config, ins) if config.single and len(config.outs) == 1 else emit_many(config, ins)
         if self.view:
-            base = values[self.visible[0].name]
-            if not config.single:
-                r = r if isinstance(r, list) else [r]
-                r = [self._alias(x, base, key, ins, j) for j, x in enumerate(r)]
-            else:
-                r = self._alias(r, base, key, ins)
+            r = alias(config, self, key, ins, r, values[self.visible[0].name])
         return self._finish(config, r)
 
     def _make(self, lookup, key, dev):
@@ -365,13 +360,12 @@ class Op:
         """Whether a draw is not needed: `training=False` or `p == 0` (or `dropout_p == 0`)."""
         return values.get("training") is False or values.get("train") is False or values.get("p", values.get("dropout_p")) == 0
 
-    def _alias(self, result, base, key, ins, part=None):
-        op = self
-        if part is not None:
-            op = self.parts.get(part)
-            if op is None:
-                op = self.parts[part] = _Part(self, part)
-        return as_view(result, base, Step(op, key[1:], ins[1:]))
+    def part(self, index):
+        """One of several outputs of a view op, as a view of its own."""
+        found = self.parts.get(index)
+        if found is None:
+            found = self.parts[index] = _Part(self, index)
+        return found
 
     def _finish(self, config, r):
         if config.single:
@@ -494,11 +488,23 @@ def _record_put(put_op, base, new, key, extra):
     return emit(config, ins)
 
 
+def alias(config, op, key, ins, r, base):
+    """What a view op returns, made to alias its base: a tensor, or a list of tensors."""
+    step = config.step or Step.of(config, op, key, ins)
+    if config.single:
+        return as_view(r, base, step)
+    r = r if type(r) is list else [r]
+    for x, s in zip(r, step, strict=True):
+        as_view(x, base, s)
+        x._view.made = x._view.made or "multi"
+    return r
+
+
 class _Part:
     """One of several outputs of a view op (split, unbind)."""
 
     def __init__(self, op, index):
-        self.op, self.index, self.put_op = op, index, None
+        self.op, self.index, self.put_op, self.name = op, index, None, op.name
 
     def replay(self, base, key, extra):
         r = self.op.replay(base, key, extra)
@@ -694,9 +700,9 @@ def _generate(op):
     visible = op.visible
     size = next((p for p in visible if p.kind == SIZE and not p.keyword), None)
     varargs = size is not None and [p for p in visible if not p.keyword][-1] is size and not op.creation
-    env = {"Tensor": Tensor, "slow": op.slow, "table": op.table, "modes": modes, "emit": emit, "emit_grad": emit_grad,
-           "emit_many": emit_many, "WEAK": WEAK, "next_draw": None, "op": op, "as_view": as_view, "Step": Step, "finish": op._finish,
-           "alias": op._alias, "default": random_.default, "tuple": tuple, "_out": _write_out, "_miss": _MISSING,
+    env = {"Tensor": Tensor, "slow": op.slow, "table": op.table, "modes": modes, "unusual": unusual, "emit": emit, "emit_grad": emit_grad,
+           "emit_many": emit_many, "WEAK": WEAK, "next_draw": None, "op": op, "as_view": as_view, "step": Step.of, "finish": op._finish,
+           "alias": alias, "default": random_.default, "tuple": tuple, "_out": _write_out, "_miss": _MISSING,
            "WF": WEAK[float], "WI": WEAK[int], "__name__": "lazy_tensor.ops.generated"}
     sig, star = [], False
     for p in visible:
@@ -749,7 +755,7 @@ def _generate(op):
                 w(f"    if type({p.name}) is list: {p.name} = tuple({p.name})")
         w("    try:")
         if op.name in CAST_LOW or op.name in CAST_HIGH:
-            w("        if modes.cast is not None: raise KeyError")
+            w("        if unusual.met and modes.cast is not None: raise KeyError")
         key, ins, gs, edges = [], [], [], []
         optional = False
         pieces = []      # code that appends to ins for optional inputs
@@ -837,16 +843,19 @@ def _generate(op):
                 w(f"        edges = ({', '.join(head)}{',' if head else ''})")
                 for cond, _v, e in pieces[len(head):]:
                     w(f"        if {cond} is not None: edges += ({e},)" if cond is not None else f"        edges += ({e},)")
-            w("        r = emit_grad(config, ins, edges)")
+            mask = ""
+            if not optional:  # bit i: input i has an edge
+                bits = [f"({1 << j} if {x[2].split(',')[0]} is not None else 0)" for j, x in enumerate(pieces) if x[2][0] == "g"]
+                mask = ", 1" if len(pieces) == 1 else ", " + " | ".join(bits)
+            w(f"        r = emit_grad(config, ins, edges{mask})")
             w("    else:")
             w("        r = emit(config, ins) if config.single else emit_many(config, ins)")
         else:
             w("    r = emit(config, ins) if config.single else emit_many(config, ins)")
         if op.view:
             first = visible[0].name
-            w(f"    if config.single: return as_view(r, {first}, Step(op, _key[1:], ins[1:]))")
-            w("    if type(r) is not list: r = [r]")
-            w(f"    return finish(config, [alias(x, {first}, _key, ins, j) for j, x in enumerate(r)])")
+            w(f"    if config.single: return as_view(r, {first}, config.step or step(config, op, _key, ins))")
+            w(f"    return finish(config, alias(config, op, _key, ins, r, {first}))")
         else:
             w("    return r if config.single else finish(config, r)")
         del ins, edges
@@ -918,7 +927,7 @@ def check_inplace(t, name):
         raise RuntimeError("a leaf Variable that requires grad is being used in an in-place operation. "
                            f"({name} on a tensor of {list(t.shape)}; wrap it in no_grad())")
     w = t._view
-    if w is not None and w.steps and any(getattr(s.op, "name", "") in ("expand", "expand_as", "broadcast_to") for s in w.steps):
+    if w is not None and w.root is not None and any(s.op.name in ("expand", "expand_as", "broadcast_to") for s in w.chain.steps):
         from lazy_tensor import strides
         if any(n > 1 and s == 0 for n, s in zip(t.shape, strides.of(t)[0], strict=True)):
             raise RuntimeError("unsupported operation: more than one element of the written-to tensor refers to a single memory "

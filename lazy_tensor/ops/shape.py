@@ -4,9 +4,10 @@ from __future__ import annotations
 import jax.numpy as jnp
 import numpy as np
 
+from lazy_tensor.modes import modes
 from lazy_tensor.ops._common import check, norm_dim
 from lazy_tensor.ops._define import composite, op, publish, publish_method
-from lazy_tensor.tensor import Tensor
+from lazy_tensor.tensor import PLAIN, Tensor, as_view, emit, emit_grad
 
 
 def _xp(x):
@@ -60,38 +61,53 @@ def _size(args, name):
 
 def _viewable(t, shape):
     w = t._view
-    if (w is None or not w.steps) and "_strides" not in t.__dict__:
+    if w is None or w.chain is PLAIN:
         return True
     from lazy_tensor import strides
     return strides.viewable(tuple(t.shape), strides.of(t)[0], shape)
 
 
+_sized: dict = {}  # (op, aval, chain of view steps, what was asked for) -> the configuration of the view or copy
+
+
+def _sized_again(known, self, v):
+    """Record a reshape whose configuration is known."""
+    config, aliases = known
+    if self._gn is not None and modes.grad:
+        r = emit_grad(config, (v,), (self._gn, self._oi), 1)
+    else:
+        r = emit(config, (v,))
+    return as_view(r, self, config.step) if aliases else r
+
+
+def _remember(key, r, op, self, size):
+    """Keep the configuration that a reshape of plain sizes was recorded with."""
+    config = op.table.get((self._v.aval, size))
+    steps = () if key[2] is None else key[2].steps
+    if config is not None and all(not s.extra for s in steps) and all(type(d) is int or type(d) is tuple for d in key[3]):
+        if len(_sized) > 10_000:
+            _sized.clear()
+        _sized[key] = config, op.view
+    return r
+
+
 def view(self, *shape, dtype=None, size=None):
     """The same storage in another shape (or, with a dtype, its bytes as another type) (torch.Tensor.view)."""
-    if self._view is None or not self._view.steps:
-        try:
-            return _reshape(self, _resolved[(self._v.aval.shape, shape)])
-        except (KeyError, TypeError):
-            given = shape
-    else:
-        given = None
-    if size is not None:
-        shape = (size,)
-        given = None
+    w = self._view
+    v = self._v if w is None else self._read()
+    key = ("view", v.aval, None if w is None else w.chain, shape)
+    try:
+        return _sized_again(_sized[key], self, v)
+    except (KeyError, TypeError):  # new, or a list of sizes
+        if size is not None:
+            shape = (size,)
     if dtype is not None or (len(shape) == 1 and type(shape[0]).__name__ == "dtype"):
         return _bits(self, dtype or shape[0])
     shape = infer_size(_size(shape, "view"), self.numel())
     if not _viewable(self, shape):
         raise RuntimeError("view size is not compatible with input tensor's size and stride (at least one dimension spans across two contiguous "
                            f"subspaces). Use .reshape(...) instead. (size {list(self.shape)}, stride {list(self.stride())}, view {list(shape)})")
-    if given is not None and "_strides" not in self.__dict__ and all(type(d) is int for d in given):
-        if len(_resolved) > 10_000:
-            _resolved.clear()
-        _resolved[(self._v.aval.shape, given)] = shape
-    return _reshape(self, shape)
-
-
-_resolved: dict = {}  # (shape of a contiguous tensor, the ints given to view) -> the new shape
+    return _remember(key, _reshape(self, shape), _reshape.__wrapped_op__, self, shape)
 
 
 publish_method("view", view)
@@ -145,29 +161,14 @@ def _bits(self, dtype):
 def reshape(input, *shape):
     """input in another shape: a view where its strides allow, else a copy (torch.reshape)."""
     w = input._view
-    if w is None:
-        key = (input._v.aval.shape, shape)
-    elif len(w.steps) == 1:
-        s = w.steps[0]
-        key = (w.root._v.aval.shape, shape, s.op, s.key, s.extra)
-    else:
-        key = (w.root._v.aval.shape if w.root is not None else input._v.aval.shape, shape, *[x for s in w.steps for x in (s.op, s.key, s.extra)])
+    v = input._v if w is None else input._read()
+    key = ("reshape", v.aval, None if w is None else w.chain, shape)
     try:
-        found = _reshaped.get(key)
-    except TypeError:  # a list of sizes
-        key = found = None
-    if found is None:
+        return _sized_again(_sized[key], input, v)
+    except (KeyError, TypeError):  # new, or a list of sizes
         size = infer_size(_size(shape, "reshape"), input.numel())
-        found = _reshape if _viewable(input, size) else _reshape_copy, size
-        plain = "_strides" not in (input if w is None or w.root is None else w.root).__dict__
-        if key is not None and plain and all(type(d) is int or type(d) is tuple for d in shape):
-            if len(_reshaped) > 10_000:
-                _reshaped.clear()
-            _reshaped[key] = found
-    return found[0](input, found[1])
-
-
-_reshaped: dict = {}  # (root's shape, the size asked for, view steps) -> (view or copy, the new size)
+    fn = _reshape if _viewable(input, size) else _reshape_copy
+    return _remember(key, fn(input, size), fn.__wrapped_op__, input, size)
 
 
 def _method_reshape(self, *shape, **kw):

@@ -22,13 +22,14 @@ from lazy_tensor.node import RemovableHandle
 from lazy_tensor.tensor import Tensor, _Written, assign_value, wrap
 from xla_backend import runtime
 from xla_backend.graph import Value, aval
-from xla_backend.kernel import Kernel
+from xla_backend.kernel import Kernel, _picker
 
 _pre_hooks: OrderedDict = OrderedDict()
 _post_hooks: OrderedDict = OrderedDict()
 
 
 _STEP = _Written("the optimizer's step")
+_new = object.__new__
 _configs: dict = {}  # (class, flags, state names) -> {parameter's aval: configuration}, for every optimizer of the class
 
 
@@ -126,13 +127,12 @@ class Optimizer:
         """Drop every gradient (or fill it with zeros)."""
         for g in self.param_groups:
             for p in g["params"]:
-                if p.grad is not None:
-                    if set_to_none:
-                        p._grad = None
-                    else:
-                        if p.grad.grad_fn is not None:
-                            p._grad = p.grad.detach()
-                        p.grad.zero_()
+                if set_to_none:
+                    p._grad = None
+                elif p.grad is not None:
+                    if p.grad.grad_fn is not None:
+                        p._grad = p.grad.detach()
+                    p.grad.zero_()
 
     def step(self, closure=None):
         """One update; overridden by every optimizer."""
@@ -312,11 +312,17 @@ class Elementwise(Optimizer):
             modes.grad = before
         return loss
 
-    def _step_group(self, group, differentiable):
+    def _step_group(self, group, differentiable):  # hot: once a parameter
         names = self.active(group)
         flags = self.flags(group)
-        kernels, head = _configs, (type(self), flags, names)
+        head = (type(self), flags, names)
+        configs = _configs.get(head)
+        if configs is None:
+            configs = _configs[head] = {}
         state_of, counts, own = self.state, self.counts, self.per_param()
+        after = None if type(self).after is Elementwise.after else self.after
+        pick = _picker(names)
+        met = t = dev = h = step_value = None  # the last parameter's step count; most share one
         hypers: dict = {}
         for p in group["params"]:
             try:
@@ -331,68 +337,73 @@ class Elementwise(Optimizer):
                 if counts:
                     state["step"] = host_number(0.0)
                 state.update(self.init_state(p, group))
-            t = 0
-            if counts:
-                s = state["step"]
-                d = s._v.data if type(s) is Tensor else None
-                t = (float(d) if type(d) is np.ndarray else float(number(s))) + 1.0
-                key = t
-                state["step"] = s = s if type(s) is Tensor else host_number(0.0)
-            else:
-                key = 0
-            pv = p._v if p._view is None else p._read()
-            dev = pv.aval.device
-            h = None if own else hypers.get((key, dev))
-            if h is None:
-                floats = self.hyper(group, t, state)
-                h = Value(aval((len(floats),), np.dtype(np.float64), dev), None)
-                h.data = runtime.put(np.array(floats, np.float64), dev, copy=False)
-                step_value = Value(aval((), np.dtype(np.float32), runtime.device("cpu", 0)), np.array(t, np.float32)) if counts else None
-                h = (h, step_value)
-                if not own:
-                    hypers[(key, dev)] = h
+            pa = p._v.aval
+            if own or met is None or pa.device is not dev or (counts and getattr(state["step"], "_v", None) is not met):
+                dev = pa.device
+                if counts:
+                    if type(state["step"]) is not Tensor:
+                        state["step"] = host_number(number(state["step"]))
+                    met = state["step"]._v
+                    t = float(met.data if type(met.data) is np.ndarray else number(state["step"])) + 1.0
+                else:
+                    met, t = True, 0
+                made = None if own else hypers.get((t, dev))
+                if made is None:
+                    made = hypers[(t, dev)] = self._hyper_value(group, t, state, dev)
+                h, step_value = made
             gv = grad._v if grad._view is None else grad._read()
-            if gv.aval is not pv.aval:
-                raise RuntimeError(f"{type(self).__name__}: a parameter of {pv.aval} has a gradient of {gv.aval}")
-            tensors = [state[n] for n in names]
-            values = [x._v if x._view is None else x._read() for x in tensors]
-            by_aval = kernels.get(head)
-            if by_aval is None:
-                by_aval = kernels[head] = {}
-            config = by_aval.get(pv.aval)
+            if gv.aval is not pa:
+                raise RuntimeError(f"{type(self).__name__}: a parameter of {pa} has a gradient of {gv.aval}")
+            targets = (p, *pick(state))
+            config = configs.get(pa)
             if config is None:
-                config = by_aval[pv.aval] = self._config(pv.aval, flags, names, values, h[0].aval)
-            ins = (pv, gv, *values, h[0])
+                config = configs[pa] = self._config(pa, flags, names, [x._value() for x in targets[1:]], h.aval)
             if differentiable:
                 from lazy_tensor.autograd.engine import _mixed_call
-                r = _mixed_call(config, [p, grad, *tensors, wrap(h[0])])
+                r = _mixed_call(config, [grad, wrap(h), *targets])
                 p._v, p._gn, p._oi = r[0]._v, r[0]._gn, r[0]._oi
-                for n, x in zip(names, r[1:], strict=True):
-                    state[n] = x
+                state.update(zip(names, r[1:], strict=True))
             else:
-                outs = tuple([Value(a) for a in config.outs])
-                config.push((config, ins, outs, None, 0))
-                for x, v in zip((p, *tensors), outs):
+                ins, outs, slow = [gv, h], [], None
+                for x, a in zip(targets, config.outs):
                     old = x._v
-                    if x._view is None and old.guard is None:  # hot: assign_value without the call
+                    v = _new(Value)
+                    v.aval = a
+                    v.data = v.guard = None
+                    v.pos = -1
+                    v.uses = 0
+                    if x._view is None and old.guard is None:  # assign_value without the call
                         old.guard = _STEP
                         x._v = v
-                        x._ver = getattr(x, "_ver", 0) + 1
+                        x._ver += 1
                     else:
-                        assign_value(x, v, "the optimizer's step")
+                        old = x._value()
+                        slow = [*(slow or ()), (x, v)]
+                    ins.append(old)
+                    outs.append(v)
+                config.push((config, tuple(ins), tuple(outs), None, 0))
+                for x, v in slow or ():
+                    assign_value(x, v, "the optimizer's step")
             if counts:
-                state["step"]._v = h[1]
-            self.after(group, state, t)
+                state["step"]._v = step_value
+            if after is not None:
+                after(group, state, t)
+
+    def _hyper_value(self, group, t, state, dev):
+        """(the hyper-parameters of step count t on a device, the step count for the state dict)."""
+        floats = self.hyper(group, t, state)
+        h = Value(aval((len(floats),), np.dtype(np.float64), dev), np.array(floats, np.float64))
+        host = runtime.device("cpu", 0)
+        return h, Value(aval((), np.dtype(np.float32), host), np.array(t, np.float32)) if self.counts else None
 
     def after(self, group, state, t):
         """What a subclass keeps on the host after a parameter's update."""
 
     def _config(self, a, flags, names, values, h):
-        def fn(p, g, *rest):
-            states, hyper = dict(zip(names, rest[:-1], strict=True)), rest[-1]
-            p2, states2 = self.update(flags, p, g, states, Hyper(hyper, p.dtype))
-            return (p2.astype(p.dtype), *(states2[n].astype(states[n].dtype) for n in names))
-        kernel = Kernel(type(self).__name__.lower() + "_step", fn, (a.core, a.core, *(v.aval.core for v in values), h.core))
+        def fn(g, hyper, p, *states):
+            p2, states2 = self.update(flags, p, g, dict(zip(names, states, strict=True)), Hyper(hyper, p.dtype))
+            return (p2.astype(p.dtype), *(states2[n].astype(x.dtype) for n, x in zip(names, states, strict=True)))
+        kernel = Kernel(type(self).__name__.lower() + "_step", fn, (a.core, h.core, a.core, *(v.aval.core for v in values)))
         return kernel.on(a.device)
 
 
