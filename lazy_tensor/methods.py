@@ -10,7 +10,7 @@ from lazy_tensor import devices as device_
 from lazy_tensor.modes import modes
 from lazy_tensor.ops import _define, core
 from lazy_tensor.ops._define import check_inplace, publish
-from lazy_tensor.tensor import Tensor, assign_, no_tape, wrap
+from lazy_tensor.tensor import Tensor, as_view, assign_, no_tape, wrap
 
 
 def _parse_to(args, kw):
@@ -325,8 +325,8 @@ def to_dense(self, dtype=None, *, masked_grad=None):
 def as_subclass(self, cls):
     """The same tensor as a subclass instance."""
     r = object.__new__(cls)
-    r._v, r._gn, r._oi, r._view, r._ver = self._v, self._gn, self._oi, self._view, 0
-    return r
+    r._v, r._gn, r._oi, r._view, r._ver = self._value(), self._gn, self._oi, None, 0
+    return as_view(r, self, None)
 
 
 def align_error(self, *a, **k):

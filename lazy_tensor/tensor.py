@@ -27,6 +27,7 @@ from xla_backend.program import sync
 _new = object.__new__
 _getframe = sys._getframe
 _SHARED = "shared with a NumPy array"
+_NEVER = 1 << 62
 
 
 class Chain:
@@ -77,23 +78,38 @@ class View:
     `made` is None, or how it was made if that forbids in-place writes on the tape ("no_grad", "multi")."""
 
     __slots__ = ("storage", "seen", "root", "chain", "made")
+    detached = False
     tracked = True
 
 
-class DataView(View):
-    """What `.data` gives: its writes are not seen by the tape."""
+class Detached(View):
+    """What `detach` gives: the same storage with a place of its own on the tape."""
+
+    __slots__ = ()
+    detached = True
+
+
+class DataView(Detached):
+    """What `.data` gives: the tape does not notice its writes either."""
 
     __slots__ = ()
     tracked = False
 
 
+class SubView(View):
+    """A view of a detached tensor: `base` is that tensor, whose place on the tape its reads and writes go through."""
+
+    __slots__ = ("base",)
+
+
 class _Written:
-    """Guard of a value whose tensor was overwritten: which op did it."""
+    """Guard of a value whose tensor was overwritten: by which op, and the number from which tape nodes are that op's own
+    (an in-place op may read what it overwrites)."""
 
-    __slots__ = ("name",)
+    __slots__ = ("name", "since")
 
-    def __init__(self, name):
-        self.name = name
+    def __init__(self, name, since=_NEVER):
+        self.name, self.since = name, since
 
 
 # ------------------------------------------------------------------------------------------- recording
@@ -408,9 +424,11 @@ def as_view(result, base, step, kind=View):
         seen = storage.version
     else:
         storage, seen, root, chain = w.storage, w.seen, w.root, w.chain
-        if w.tracked is False:
-            kind = DataView
+        if type(w) is not View and step is not None or not w.tracked:
+            kind = SubView if step is not None else DataView
     n = result._view = _new(kind)
+    if kind is SubView:
+        n.base = base if w.detached else w.base
     n.storage = storage
     n.seen = seen
     n.root = root
@@ -428,10 +446,11 @@ def as_view(result, base, step, kind=View):
     return result
 
 
-def assign_(t, r, name="assign"):
+def assign_(t, r, name="assign", since=_NEVER):
     """Rebind tensor t to r's value (same shape, dtype, device): the end of every in-place op.
 
-    Aliases see the write; the version goes up; t takes r's place on the tape when grad mode is on."""
+    Aliases see the write; the version goes up; t takes r's place on the tape when grad mode is on. Tape nodes numbered
+    from `since` on are the op's own: they may have saved what is overwritten here."""
     old = t._v
     new = r._v if r._view is None else r._read()
     w = t._view
@@ -443,16 +462,17 @@ def assign_(t, r, name="assign"):
         return t
     if w is None:
         if old.guard is None:
-            old.guard = _Written(name)
+            old.guard = _Written(name, since)
         t._ver += 1
         t._v = new
     elif w.root is None:
         w.version += 1
+        old.guard = _Written(name, since)
         t._v = new
         if new.guard is None:
             new.guard = (w, w.version)
     else:
-        _write_through(t, w, r, name)
+        _write_through(t, w, r, name, since)
         return t
     if modes.grad:
         if r._gn is not None or t._gn is None or type(t._gn) is not AccumulateGrad:
@@ -485,7 +505,7 @@ def _alone(t, w):
     if w.chain is not PLAIN:
         return False
     if w.root is not None:
-        return _refs_of_root(w) == _ROOT_REFS
+        return type(w) is not SubView and _refs_of_root(w) == _ROOT_REFS and w.root._v.guard is not _SHARED
     g = t._v.guard
     return _refs_of_storage(t) == _STORAGE_REFS + (type(g) is tuple and g[0] is w)
 
@@ -498,7 +518,7 @@ def _refs_of_storage(t):
     return sys.getrefcount(t._view)
 
 
-def _write_through(t, w, r, name):
+def _write_through(t, w, r, name, since):
     """Write r into the storage that view t aliases."""
     root = w.root
     if root._v.guard is _SHARED:
@@ -509,30 +529,40 @@ def _write_through(t, w, r, name):
         w.seen = w.storage.version
         t._v = Value(t._v.aval, np.array(transfer.to_host(r._v)))
         return
-    tracked = w.tracked and modes.grad
-    if tracked and type(root._gn) is AccumulateGrad:
+    base, steps = (w.base, w.chain.steps[len(w.base._view.chain.steps):]) if type(w) is SubView else (root, w.chain.steps)
+    on_tape = modes.grad and not w.detached
+    if on_tape and type(base._gn) is AccumulateGrad:
         raise RuntimeError("a view of a leaf Variable that requires grad is being used in an in-place operation.")
-    if tracked:
-        if w.made is not None and (r._gn is not None or root._gn is not None):
+    if on_tape:
+        if w.made is not None and (r._gn is not None or base._gn is not None):
             raise RuntimeError(_MADE[w.made].format(name))
-        value = _replay_write(root, w.chain.steps, r)
+        base._value()
+        value = _replay_write(base, steps, r)
     else:
         with no_tape():
-            value = _replay_write(root, w.chain.steps, r)
-    before = root._v
-    root._v = value._v
-    w.storage.version += 1
-    if not w.tracked and type(before.guard) is tuple:
-        before.guard = None  # .data: aliases see the write, the tape does not
-    if root._v.guard is None:
-        root._v.guard = (w.storage, w.storage.version)
-    if tracked and (value._gn is not None or type(root._gn) is not AccumulateGrad):
-        root._gn, root._oi = value._gn, value._oi
+            base._value()
+            value = _replay_write(base, steps, r)
+    if base is not root:
+        assign_(base, value, name, since)
+    else:
+        before = root._v
+        root._v = value._v
+        w.storage.version += 1
+        if w.tracked:
+            before.guard = _Written(name, since)
+        elif type(before.guard) is tuple:
+            before.guard = None  # .data: aliases see the write, the tape does not
+        if root._v.guard is None:
+            root._v.guard = (w.storage, w.storage.version)
+        if on_tape:
+            root._gn, root._oi = value._gn, value._oi
     w.seen = w.storage.version
+    if w.tracked:
+        t._v.guard = _Written(name, since)
     t._v = r._v if r._view is None else r._read()
     if t._v.guard is None:
         t._v.guard = (w.storage, w.seen)
-    if tracked:
+    if on_tape or (modes.grad and (r._gn is not None or type(t._gn) is not AccumulateGrad)):
         t._gn, t._oi = r._gn, r._oi
 
 
@@ -626,8 +656,12 @@ class Tensor:
         w = self._view
         root = w.root
         if root is not None and w.seen != w.storage.version:
-            t = _plain(root)
-            for step in w.chain.steps:
+            if type(w) is SubView:
+                w.base._read()
+                t, steps = _plain(w.base), w.chain.steps[len(w.base._view.chain.steps):]
+            else:
+                t, steps = wrap(root._v) if w.detached else _plain(root), w.chain.steps
+            for step in steps:
                 t = step.read(t)
             self._v = t._v
             if self._v.guard is None:
@@ -711,6 +745,8 @@ class Tensor:
     @property
     def requires_grad(self):
         """Whether operations on it are recorded for backward."""
+        if self._view is not None:
+            self._read()
         return self._gn is not None
 
     @requires_grad.setter
@@ -738,6 +774,8 @@ class Tensor:
     @property
     def is_leaf(self):
         """Whether it was made by the user rather than by a recorded op."""
+        if self._view is not None:
+            self._read()
         return self._gn is None or type(self._gn) is AccumulateGrad
 
     @property
@@ -802,8 +840,7 @@ class Tensor:
 
     def detach(self):
         """The same storage outside the tape."""
-        t = wrap(self._value())
-        return as_view(t, self, None)
+        return as_view(wrap(self._value()), self, None, Detached)
 
     def detach_(self):
         """Take it off the tape in place; returns self."""
@@ -813,8 +850,7 @@ class Tensor:
     @property
     def data(self):
         """The same storage outside the tape; writes through it are not seen by autograd."""
-        t = wrap(self._value())
-        return as_view(t, self, None, DataView)
+        return as_view(wrap(self._value()), self, None, DataView)
 
     @data.setter
     def data(self, other):
@@ -822,7 +858,7 @@ class Tensor:
             raise TypeError(f"Variable data has to be a tensor, but got {type(other).__name__}")
         self._v = other._value()
         self._view = None
-        as_view(self, other, None)
+        as_view(self, other, None, Detached)
 
     # --- identity and copying
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from lazy_tensor.modes import modes
 from lazy_tensor.node import AccumulateGrad, Node, OpNode
-from lazy_tensor.tensor import Tensor, _Packed, _snapshot, _Written, emit, emit_grad, emit_many, no_tape, wrap
+from lazy_tensor.tensor import Tensor, _Packed, _plain, _snapshot, _Written, emit, emit_grad, emit_many, no_tape, wrap
 from xla_backend import graph, transfer
 from xla_backend.debug import line
 from xla_backend.graph import Value
@@ -270,6 +270,8 @@ def _check_guard(node, v):
             return
         how = f"is at version {storage.version}; expected version {seen} instead"
     elif type(g) is _Written:
+        if node.seq >= g.since:
+            return
         how = f"was overwritten by {g.name}"
     else:
         return
@@ -406,7 +408,7 @@ def _accumulate(node, g, graph_mode):
         return
     old = leaf.grad
     if graph_mode:
-        leaf._grad = g if old is None else old + g
+        leaf._grad = _plain(g) if old is None else old + g  # a tensor of its own: two leaves may get the same gradient
     elif old is None:
         leaf._grad = wrap(g)
     else:

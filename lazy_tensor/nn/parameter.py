@@ -1,26 +1,22 @@
 """Parameter, Buffer, and parameters whose shape is not known yet (torch.nn.parameter)."""
 from __future__ import annotations
 
-from lazy_tensor.tensor import _SHARED, Tensor, _new
-from xla_backend.graph import Value
+from lazy_tensor.tensor import Detached, Tensor, _new, as_view
 
 
 def _taken(cls, data):
-    """A tensor of class cls on data's value. Memory written by NumPy is copied, so that nobody else writes to it."""
-    v = data._value()
-    if v.guard is not None and v.data is not None:
-        v = Value(v.aval, v.data.copy() if v.guard is _SHARED else v.data)
+    """A tensor of class cls on data's storage."""
     t = _new(cls)
-    t._v = v
+    t._v = data._value()
     t._gn = t._view = None
     t._oi = t._ver = 0
-    return t
+    return as_view(t, data, None, Detached)
 
 
 class Parameter(Tensor):
     """A leaf tensor that a Module registers when it is assigned (torch.nn.Parameter).
 
-    It takes the value of `data`; a later in-place write to `data` is not seen by the parameter."""
+    It shares the storage of `data`."""
 
     __slots__ = ()
 

@@ -19,9 +19,9 @@ import numpy as np
 from lazy_tensor import devices as device_
 from lazy_tensor import dtypes
 from lazy_tensor.modes import modes, unusual
-from lazy_tensor.node import AccumulateGrad
+from lazy_tensor.node import AccumulateGrad, _next
 from lazy_tensor.ops import _common
-from lazy_tensor.tensor import Step, Tensor, as_view, assign_, emit, emit_grad, emit_many, no_tape, wrap
+from lazy_tensor.tensor import _NEVER, Step, Tensor, as_view, assign_, emit, emit_grad, emit_many, no_tape, wrap
 from xla_backend import random as random_
 from xla_backend import transfer
 from xla_backend._jax import x64
@@ -934,8 +934,12 @@ def check_inplace(t, name):
                                "location. Please clone() the tensor before performing the operation.")
 
 
-def inplace(t, r, name):
-    """Finish an in-place op: r's value, cast to t's dtype, becomes t's; shapes must agree. Returns t."""
+def inplace(t, r, name, since=None):
+    """Finish an in-place op: r's value, cast to t's dtype, becomes t's; shapes must agree. Returns t.
+
+    since: the number of the first tape node that may be the op's own (see `assign_`); None when r's node is the only one."""
+    if since is None:
+        since = r._gn.seq if r._gn is not None else _NEVER
     a, b = r._v.aval, t._v.aval
     if a is not b:
         if a.dtype != b.dtype:
@@ -948,14 +952,15 @@ def inplace(t, r, name):
         if a.device is not b.device:
             raise RuntimeError(f"{name}: Expected all tensors to be on the same device, but found at least two devices, "
                                f"{b.device} and {a.device}!")
-    assign_(t, r, name)
+    assign_(t, r, name, since)
     return t
 
 
 def _make_inplace(fn, name):
     def method(self, *args, **kw):
         check_inplace(self, name)
-        return inplace(self, fn(self, *args, **kw), name)
+        since = _next()
+        return inplace(self, fn(self, *args, **kw), name, since)
     method.__name__ = method.__qualname__ = name
     method.__doc__ = f"In-place {name[:-1]}: writes the result to self and returns it."
     return method
