@@ -25,6 +25,12 @@ def _moments(x, axes, keepdims=False):
     return (mean if keepdims else jnp.squeeze(mean, axes)), var
 
 
+def _running(old, new, momentum, n):
+    """The running statistic after a batch of n values a channel: an empty one leaves it as it is."""
+    old = jnp.zeros_like(new) if old is None else wide(old)
+    return jax.lax.stop_gradient(old * (1 - momentum) + new * momentum if n else old).astype(new.dtype)
+
+
 def _affine(y, weight, bias, ndim):
     if weight is not None:
         y = y * _channels(wide(weight), ndim)
@@ -55,12 +61,7 @@ def _batch_norm_train(input: Array, running_mean: Array | None, running_var: Arr
     y = _affine(y, weight, bias, x.ndim).astype(input.dtype)
     n = x.size // max(x.shape[1], 1)
     unbiased = var * (n / max(n - 1, 1))
-    sg = jax.lax.stop_gradient
-
-    def run(old, new):
-        old = jnp.zeros((), x.dtype) if old is None else wide(old)
-        return sg(old * (1 - momentum) + new * momentum).astype(new.dtype)
-    return y, run(running_mean, mean), run(running_var, unbiased), mean, inv
+    return y, _running(running_mean, mean, momentum, n), _running(running_var, unbiased, momentum, n), mean, inv
 
 
 @op(where=None)
@@ -135,12 +136,8 @@ def _instance_norm(input: Array, running_mean: Array | None, running_var: Array 
     mean, var = _moments(x, axes, True)
     y = _affine((x - mean) * jax.lax.rsqrt(var + eps), weight, bias, x.ndim).astype(input.dtype)
     n = math.prod(x.shape[2:])
-    sg = jax.lax.stop_gradient
-
-    def run(old, new):
-        old = jnp.zeros((), x.dtype) if old is None else wide(old)
-        return sg(old * (1 - momentum) + jnp.mean(new.reshape(x.shape[:2]), 0) * momentum).astype(x.dtype)
-    return y, run(running_mean, mean), run(running_var, var * (n / max(n - 1, 1)))
+    mean, var = (jnp.mean(v.reshape(x.shape[:2]), 0) for v in (mean, var * (n / max(n - 1, 1))))
+    return y, _running(running_mean, mean, momentum, x.size), _running(running_var, var, momentum, x.size)
 
 
 @composite(where=NN)

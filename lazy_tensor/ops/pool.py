@@ -251,7 +251,10 @@ def _lp_pool_body(name, n, input, norm_type, kernel_size, stride, ceil_mode):
             start = np.arange(o) * s
             count = count * ((np.minimum(start + k, m) - start) / k).reshape((-1,) + (1,) * (n - 1 - axis))
         total = total / count.astype(total.dtype)
-    return (jax.nn.relu(total) ** (1.0 / norm_type)).astype(input.dtype)
+    # a sum of 0 has gradient 0 (its root's is infinite for p > 1); a negative sum keeps its sign
+    zero = total == 0
+    root = jnp.where(zero, 1.0, total) ** (1.0 / norm_type)
+    return jnp.where(zero, 0.0 if norm_type > 0 else jnp.inf, root).astype(input.dtype)
 
 
 @op(where=NN)
