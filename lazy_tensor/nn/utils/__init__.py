@@ -1,7 +1,7 @@
-"""torch.nn.utils: clipping, vectors of parameters, sequences, functional calls, fusion, parametrizations."""
+"""torch.nn.utils: clipping, vectors of parameters, sequences, functional calls, fusion, parametrizations, pruning."""
 from __future__ import annotations
 
-from lazy_tensor.nn.utils import clip_grad, convert_parameters, fusion, parametrizations, parametrize, rnn, stateless, weight_norms
+from lazy_tensor.nn.utils import clip_grad, convert_parameters, fusion, parametrizations, parametrize, prune, rnn, stateless, weight_norms
 from lazy_tensor.nn.utils.clip_grad import (
     clip_grad_norm,
     clip_grad_norm_,
