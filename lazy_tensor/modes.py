@@ -31,6 +31,7 @@ class _Modes(threading.local):
     anomaly_check_nan = True
     cast = _rare("_cast")                # {device kind: numpy dtype} while autocast is on
     saved_hooks = _rare("_saved_hooks")  # (pack, unpack)
+    capture = _rare("_capture")          # the xla_backend.capture.Capture that records a function
 
 
 modes = _Modes()

@@ -275,8 +275,11 @@ def emit_grad(config, ins, edges, mask=None):
         outs = tuple([Value(a) for a in fwd.outs])
     fwd.push((fwd, ins, outs, code, lasti))
     node.saved = (tape.pick(ins + outs), (*ins,)) if tape.keep_ins else tape.pick(ins + outs)
-    if unusual.met and modes.saved_hooks is not None:
-        _pack(node)
+    if unusual.met:
+        if modes.saved_hooks is not None:
+            _pack(node)
+        if modes.capture is not None:
+            _note(modes.capture, ins, outs, edges, mask)
     if len(config.pending) >= graph.PENDING_LIMIT:
         sync(config.device, "the bound on pending operations")
     if tape.single:
@@ -293,6 +296,14 @@ def emit_grad(config, ins, edges, mask=None):
             t._gn, t._oi = node, i
         result.append(t)
     return result
+
+
+def _note(capture, ins, outs, edges, mask):
+    """Tell the function that is being recorded through which inputs of a node derivatives flow, and where they come from."""
+    capture.masks[id(outs[0])] = mask
+    for i, v in enumerate(ins):
+        if mask >> i & 1:
+            capture.edges[id(v)] = v, edges[2 * i], edges[2 * i + 1]
 
 
 def _make_tape(config, mask):
@@ -372,6 +383,8 @@ def _host(config, ins):
             d = v.data
             if d is None:
                 return None
+            if type(d) is graph.Failed:
+                raise d.error
             args.append(d if type(d) is np.ndarray else np.asarray(d))
         else:
             args.append(v)
@@ -454,6 +467,8 @@ def assign_(t, r, name="assign", since=_NEVER):
     old = t._v
     new = r._v if r._view is None else r._read()
     w = t._view
+    if unusual.met and modes.capture is not None:
+        modes.capture.writes.append((weakref.ref(t), old, t._gn, t._oi))
     if old.guard is _SHARED and type(old.data) is np.ndarray:
         np.copyto(old.data, transfer.to_host(new))
         t._ver += 1
@@ -546,6 +561,8 @@ def _write_through(t, w, r, name, since):
         assign_(base, value, name, since)
     else:
         before = root._v
+        if unusual.met and modes.capture is not None:
+            modes.capture.writes.append((weakref.ref(root), before, root._gn, root._oi))
         root._v = value._v
         w.storage.version += 1
         if w.tracked:

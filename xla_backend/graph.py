@@ -82,9 +82,10 @@ class Failed:
 class Graph:
     """The pending nodes of one device. The list object never changes, so `pending.append` may be kept."""
 
-    __slots__ = ("pending", "lock", "device")
+    __slots__ = ("pending", "lock", "device", "captures")
 
     def __init__(self, device):
         self.pending: list[tuple] = []
         self.lock = threading.RLock()
+        self.captures: list = []  # functions that are being recorded (xla_backend.capture), outermost first
         self.device = device

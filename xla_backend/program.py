@@ -61,6 +61,8 @@ def sync(device, reason: str = "sync", want: Value | None = None) -> None:
             return
         pending = graph.pending
         count = len(pending)
+        if graph.captures:
+            count = _before_captures(graph, want)
         if not count:
             return
         nodes = pending[:count]
@@ -87,6 +89,22 @@ def sync(device, reason: str = "sync", want: Value | None = None) -> None:
             else:
                 pending[0:0] = left
             raise
+
+
+def _before_captures(graph, want):
+    """How much of the pending list may run while functions are being recorded: what came before them, if that is asked for."""
+    if want is None:
+        return 0
+    count = graph.captures[0].start
+    if not any(v is want for node in graph.pending[:count] for v in node[2]):
+        what = graph.captures[-1].what
+        raise RuntimeError(
+            f"a value was asked for inside a function under {what} (by .item(), float(), bool(), `if tensor:`, .tolist(), .numpy(), "
+            f"or a shape that depends on data): inside {what} tensors stand for values that are not known yet. Use where(), cond() or "
+            "masks instead of Python control flow, keep numbers as tensors, or take the value outside the function")
+    for c in graph.captures:
+        c.start -= count
+    return count
 
 
 def _isolate(device, nodes, reason):

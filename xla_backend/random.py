@@ -5,7 +5,22 @@ A draw's key is `fold_in(key(seed), count)` (threefry: the same numbers on every
 from __future__ import annotations
 
 import secrets
+import threading
 
+
+class Draw(int):
+    """The count of a draw that takes another number for each example of a batch: `stride` apart."""
+
+    stride = 1
+
+
+class _Rule(threading.local):
+    """What a draw does inside a function that is being recorded: None as outside, "error", or the batch size."""
+
+    rule: int | str | None = None
+
+
+rules = _Rule()
 
 class Generator:
     """A stream of random draws: `next()` gives the (seed, count) of one draw and moves on."""
@@ -17,8 +32,15 @@ class Generator:
     def next(self) -> tuple[int, int]:
         """(seed, count) for one draw, both in int64."""
         count = self._count
-        self._count = count + 1
-        return self._seed, count
+        rule = rules.rule
+        if rule is None:
+            self._count = count + 1
+            return self._seed, count
+        if rule == "error":
+            raise RuntimeError("vmap: called random operation while in randomness error mode. Please either use the 'same' or 'different' "
+                               "randomness flags on vmap or perform the randomness operation out of vmap")
+        self._count = count + rule
+        return self._seed, Draw(count)
 
     def manual_seed(self, seed: int) -> Generator:
         """Start the stream that `seed` (an int in [-2**63, 2**64)) names; returns self."""

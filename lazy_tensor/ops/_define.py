@@ -341,7 +341,7 @@ class Op:
         ins = tuple(ins)
         if grad and modes.grad:
             r = emit_grad(config, ins, tuple(edges))
-        elif self.eager:
+        elif self.eager and modes.capture is None:
             r = _eager(config, ins)
         else:
             r = emit(config, ins) if config.single and len(config.outs) == 1 else emit_many(config, ins)

@@ -9,6 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
+from lazy_tensor.modes import modes
 from lazy_tensor.ops._common import check, is_complex, is_inexact, norm_dim, real_dtype
 from lazy_tensor.ops._define import composite, op, publish, publish_method
 
@@ -42,7 +43,9 @@ def _chol(x, upper):
 
 
 def _raise_if(info, name, what):
-    """Errors that only the values tell: one small sync, as torch does on the host."""
+    """Errors that only the values tell: one small sync, as torch does on the host; none while a function is being recorded."""
+    if modes.capture is not None:
+        return
     bad = info._host()
     if np.any(bad):
         at = np.flatnonzero(bad.reshape(-1))[0]

@@ -85,3 +85,100 @@ def spectral_norm(module, name="weight", n_power_iterations=1, eps=1e-12, dim=No
         from lazy_tensor.nn.layers.conv import _ConvTransposeNd
         dim = 1 if isinstance(module, _ConvTransposeNd) else 0
     return parametrize.register_parametrization(module, name, _SpectralNorm(weight, n_power_iterations, dim, eps))
+
+
+# ------------------------------------------------------------------------------------------- orthogonality
+
+
+def _is_orthogonal(q):
+    """Whether q's columns are orthonormal up to rounding."""
+    n, k = q.shape[-2:]
+    eye = lt.eye(k, dtype=q.dtype, device=q.device)
+    return lt.allclose(q.mH @ q, eye.expand(*q.shape[:-2], k, k), atol=10 * n * lt.finfo(q.dtype).eps)
+
+
+def _make_orthogonal(a):
+    """The Q of a QR decomposition of a (n x k, n >= k) whose R has a positive diagonal: a itself where a is orthogonal."""
+    a, tau = lt.geqrf(a)
+    return lt.linalg.householder_product(a, tau) * a.diagonal(dim1=-2, dim2=-1).sgn().unsqueeze(-2)
+
+
+class _Orthogonal(Module):
+    """X -> orthogonal matrix by `orthogonal_map`; with trivialization times `base`, so that any Q can be assigned (X = -I there)."""
+
+    def __init__(self, weight, orthogonal_map, *, use_trivialization=True):
+        super().__init__()
+        if weight.is_complex() and orthogonal_map == "householder":
+            raise ValueError("The householder parametrization does not support complex tensors.")
+        self.shape, self.orthogonal_map = weight.shape, orthogonal_map
+        if use_trivialization:
+            self.register_buffer("base", None)
+
+    def forward(self, X):
+        wide = X.size(-2) < X.size(-1)
+        X = X.mT if wide else X
+        n, k = X.shape[-2:]
+        if self.orthogonal_map == "householder":
+            A = X.tril(-1)
+            Q = lt.linalg.householder_product(A, 2.0 / (1.0 + (A * A).sum(-2)))
+            Q = Q * X.diagonal(dim1=-2, dim2=-1).int().unsqueeze(-2)
+        else:
+            X = X.tril()
+            if n != k:
+                X = lt.cat([X, X.new_zeros(*X.shape[:-2], n, n - k)], -1)
+            A = X - X.mH
+            if self.orthogonal_map == "matrix_exp":
+                Q = lt.matrix_exp(A)
+            else:
+                eye = lt.eye(n, dtype=A.dtype, device=A.device)
+                Q = lt.linalg.solve(lt.add(eye, A, alpha=-0.5), lt.add(eye, A, alpha=0.5))
+            if n != k:
+                Q = Q[..., :k]
+        base = self._buffers.get("base")
+        if base is not None:
+            Q = base @ Q
+        return Q.mT if wide else Q
+
+    @lt.no_grad()
+    def right_inverse(self, Q):
+        if Q.shape != self.shape:
+            raise ValueError(f"Expected a matrix or batch of matrices of shape {self.shape}. Got a tensor of shape {Q.shape}.")
+        given, wide = Q, Q.size(-2) < Q.size(-1)
+        Q = Q.mT if wide else Q
+        n, k = Q.shape[-2:]
+        if "base" not in self._buffers:
+            if self.orthogonal_map != "householder":
+                raise NotImplementedError("It is not possible to assign to the matrix exponential or the Cayley parametrizations when "
+                                          "use_trivialization=False.")
+            A, tau = lt.geqrf(Q)
+            # the diagonal of X holds the signs of the columns; where tau is 0, forward's reflection (tau 2) turns the sign once more
+            sign = A.diagonal(dim1=-2, dim2=-1).sign() * lt.where(tau == 0, -1.0, 1.0).to(A.dtype)
+            A = lt.diagonal_scatter(A, sign, dim1=-2, dim2=-1)
+            return A.mT if wide else A
+        if n == k:
+            self.base = Q.clone() if _is_orthogonal(Q) else _make_orthogonal(Q)
+        else:
+            more = lt.randn(*Q.shape[:-2], n, n - k, dtype=Q.dtype, device=Q.device)
+            self.base = _make_orthogonal(lt.cat([Q, more], -1))
+        minus = lt.zeros_like(given)
+        minus.diagonal(dim1=-2, dim2=-1).fill_(-1.0)
+        return minus
+
+
+def orthogonal(module, name="weight", orthogonal_map=None, *, use_trivialization=True):
+    """name orthogonal (its rows, where it is wide; unitary where complex), for a matrix or batches (Lezcano-Casado 2019).
+
+    `orthogonal_map`: "matrix_exp" exp(A), "cayley" (I + A/2)(I - A/2)^-1, A = tril(X) - tril(X)^H, or "householder" (product of
+    reflections, real only); None: "matrix_exp" for square and complex, "householder" otherwise. `use_trivialization`: times a
+    constant matrix, by which any orthogonal value can be assigned; ValueError for vectors, unknown maps and names."""
+    weight = getattr(module, name, None)
+    if not isinstance(weight, lt.Tensor):
+        raise ValueError(f"Module '{module}' has no parameter or buffer with name '{name}'")
+    if weight.dim() < 2:
+        raise ValueError(f"Expected a matrix or batch of matrices. Got a tensor of {weight.dim()} dimensions.")
+    if orthogonal_map is None:
+        orthogonal_map = "matrix_exp" if weight.size(-2) == weight.size(-1) or weight.is_complex() else "householder"
+    if orthogonal_map not in ("matrix_exp", "cayley", "householder"):
+        raise ValueError(f'orthogonal_map has to be one of "matrix_exp", "cayley", "householder". Got: {orthogonal_map}')
+    orth = _Orthogonal(weight, orthogonal_map, use_trivialization=use_trivialization)
+    return parametrize.register_parametrization(module, name, orth, unsafe=True)

@@ -1,0 +1,186 @@
+"""A function over tensors recorded to a subgraph, transformed as a jax function, and emitted as one node.
+
+`recorded` runs the function once on placeholders; `apply` turns what was recorded into a kernel (found again by the exact
+structure of the recording, so a second call traces nothing) and records it with its place on the tape: gradients, further
+transforms and batching of the result follow from the kernel's own jax function.
+"""
+from __future__ import annotations
+
+from lazy_tensor.modes import modes
+from lazy_tensor.node import AccumulateGrad, Node, _next
+from lazy_tensor.tensor import Tensor, emit, emit_grad, emit_many, wrap
+from lazy_tensor.utils._pytree import tree_flatten, tree_unflatten
+from xla_backend import random as random_
+from xla_backend.capture import Capture
+from xla_backend.graph import Failed
+from xla_backend.kernel import Kernel
+
+_kernels: dict[tuple, Kernel] = {}
+
+
+class Placeholder(Node):
+    """The place on the tape of an argument that is not known yet: derivatives flow through it, none is computed."""
+
+    __slots__ = ()
+
+    def name(self):
+        return "Placeholder"
+
+    def apply(self, cts):
+        return []
+
+
+class Level(Node):
+    """The place on the tape of an argument of `grad` or `vjp`: passes gradients on to where the argument came from.
+
+    `open` while the function runs."""
+
+    __slots__ = ("open",)
+
+    def __init__(self, edges):
+        Node.__init__(self, edges, 1)
+        self.open = True
+
+    def name(self):
+        return "Level"
+
+    def apply(self, cts):
+        return [cts[0]] if self.edges else []
+
+
+def device_of(what, tensors):
+    """The one device of the arguments."""
+    devices = {t._v.aval.device for t in tensors}
+    if len(devices) > 1:
+        raise RuntimeError(f"{what}: Expected all tensors to be on the same device, but found {', '.join(sorted(map(str, devices)))}")
+    return next(iter(devices))
+
+
+class Recorded:
+    """A recording: the subgraph, the outputs' container, the tape's places of its free values."""
+
+    __slots__ = ("sub", "spec", "outs", "edges", "aux")
+
+    def __init__(self, sub, spec, outs, edges, aux):
+        self.sub, self.spec, self.outs, self.edges, self.aux = sub, spec, outs, edges, aux
+
+
+def recorded(what, fn, avals, device, *, flowing=True, draws=None, has_aux=False, check=None):
+    """Run fn(*placeholders) once. avals: one a placeholder (with device); flowing: whether derivatives flow through them (a bool,
+    or one each); draws: None as outside, "error", or a batch size (see xla_backend.random). Returns a Recorded."""
+    flows = [flowing] * len(avals) if isinstance(flowing, bool) else flowing
+    draw_rule = random_.rules.rule
+    before = modes.capture
+    capture = Capture(device, what, isinstance(draws, int))
+    first = _next()
+    with capture:
+        modes.capture = capture
+        random_.rules.rule = draw_rule if draws is None else draws * draw_rule if isinstance(draws, int) and isinstance(draw_rule, int) else draws
+        try:
+            holders = []
+            for a, flow in zip(avals, flows, strict=True):
+                t = wrap(capture.placeholder(a))
+                if flow and a.dtype.kind in "fcV":
+                    t._gn = Placeholder((), 1)
+                holders.append(t)
+            out = fn(*holders)
+            del holders
+            aux = None
+            if has_aux:
+                if not (isinstance(out, tuple) and len(out) == 2):
+                    raise RuntimeError(f"{what}(f, has_aux=True): expected f to return a tuple (output, aux), got {type(out).__name__}")
+                out, aux = out
+            if check is not None:
+                check(out)
+            leaves, spec = tree_flatten(out)
+            aux_leaves, aux_spec = tree_flatten(aux)
+            tensors_at = [k for k, x in enumerate(aux_leaves) if isinstance(x, Tensor)]
+            everything = [*leaves, *[aux_leaves[k] for k in tensors_at]]
+            for x in everything:
+                if not isinstance(x, Tensor):
+                    raise ValueError(f"{what}(f, ...): f must only return Tensors, got type {type(x)}. Return it as an auxiliary output "
+                                     "(has_aux=True), or wrap it in a tensor")
+                if x._v.aval.device is not device:
+                    raise RuntimeError(f"{what}(f, ...): f's arguments are on {device} and it returned a tensor on {x._v.aval.device}")
+            values = [x._value() for x in everything]
+            sub = capture.take(values)
+        finally:
+            modes.capture = before
+            random_.rules.rule = draw_rule
+    if before is not None:  # what did not depend on the placeholders belongs to the function around
+        before.masks.update(capture.left)
+        before.edges.update(capture.edges)
+    edges = [_came_from(*capture.edges.get(id(v), (None, None, 0))[1:], first) for v in sub.frees]
+    for k, v in enumerate(sub.frees):  # returned as it is: no node has noted where it came from
+        if edges[k][0] is None:
+            edges[k] = next((_came_from(t._gn, t._oi, first) for t, y in zip(everything, values, strict=True) if y is v), edges[k])
+    count = len(leaves)
+    for k in tensors_at:
+        aux_leaves[k] = None
+    del out, aux, leaves, everything, values
+    _restore(what, capture.writes)
+    return Recorded(sub, spec, count, edges, (aux_spec, aux_leaves, tensors_at))
+
+
+def _came_from(gn, oi, first):
+    """A place on the tape as it is seen outside a recording that began with node number `first`."""
+    while type(gn) is Level and gn.seq >= first:
+        gn, oi = gn.edges or (None, 0)
+    return (gn, oi) if gn is None or gn.seq < first or type(gn) is AccumulateGrad else (None, 0)
+
+
+def _restore(what, writes):
+    """Refuse writes to tensors from outside (those still there) whose new value depends on the placeholders."""
+    lost = None
+    for ref, old, gn, oi in reversed(writes):
+        t = ref()
+        if t is not None and type(t._v.data) is Failed and type(old.data) is not Failed:
+            t._v, t._gn, t._oi = old, gn, oi
+            lost = t
+    if lost is not None:
+        raise RuntimeError(f"{what}: the function wrote in place to a tensor of {list(lost.shape)} that was made outside it, a value "
+                           f"that depends on its arguments. Under {what} such a write has no value outside; return the new value "
+                           "instead (modules with running statistics: eval(), track_running_stats=False, or functional_call with "
+                           "buffers passed in and returned)")
+
+
+def apply(what, recording, transform, key, tensors, extra=()):
+    """Emit the transformed recording as one node; returns its output tensors.
+
+    transform(f) -> g(arguments, frees, scalars) over jax arrays, a tuple of outputs; `key` names it (hashable); `tensors` are
+    g's arguments. `extra` are hashable values that `transform` also read."""
+    sub = recording.sub
+    free_avals, scalar_avals = sub.free_avals()
+    values = [t._value() for t in tensors]
+    ins = tuple([v.aval.core for v in values])
+    full = (what, key, extra, ins, free_avals, sub.key)
+    kernel = _kernels.get(full)
+    if kernel is None:
+        n, m = len(ins), len(free_avals)
+        g = transform(sub.function())
+
+        def flat(*arrays):
+            return tuple(g(arrays[:n], arrays[n:n + m], arrays[n + m:]))
+        kernel = _kernels[full] = Kernel(what, flat, (*ins, *free_avals, *scalar_avals))
+    return emit_kernel(kernel, values[0].aval.device if values else sub.frees[0].aval.device, (*values, *sub.frees, *sub.scalars),
+                       [(t._gn, t._oi) for t in tensors] + recording.edges + [(None, 0)] * len(sub.scalars))
+
+
+def emit_kernel(kernel, device, ins, edges):
+    """Record a kernel on values and numbers with the tape's places of its inputs; a list of tensors."""
+    config = kernel.on(device)
+    if modes.grad and any(e[0] is not None for e in edges):
+        r = emit_grad(config, ins, tuple([x for e in edges for x in e]))
+    else:
+        r = emit(config, ins) if config.single else emit_many(config, ins)
+    return r if isinstance(r, list) else [r]
+
+
+def with_aux(recording, outs):
+    """(result, aux) or the result alone, from a flat list of output tensors."""
+    result = tree_unflatten(outs[:recording.outs], recording.spec)
+    spec, leaves, at = recording.aux
+    leaves = list(leaves)
+    for k, t in zip(at, outs[recording.outs:], strict=True):
+        leaves[k] = t
+    return result, tree_unflatten(leaves, spec)
