@@ -77,12 +77,15 @@ class Capture:
             v.data = gone
         return made, nodes
 
-    def take(self, outputs):
-        """The subgraph that computes `outputs` (values) from the placeholders."""
+    def take(self, outputs, whole=False):
+        """The subgraph that computes `outputs` (values) from the placeholders.
+
+        whole: with everything recorded since the start that the outputs need, not only what depends on placeholders."""
+        tail = self.device.graph.pending[self.start:] if whole else None
         made, nodes = self._extract()
         live = {id(v) for v in outputs}
         kept = []
-        for node in reversed(nodes):
+        for node in reversed(nodes if tail is None else tail):
             if any(id(v) in live for v in node[2]):
                 kept.append(node)
                 live.update(id(v) for v in node[1] if type(v) is Value)

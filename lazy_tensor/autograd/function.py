@@ -5,7 +5,7 @@ import functools
 
 from lazy_tensor.modes import modes
 from lazy_tensor.node import Node
-from lazy_tensor.tensor import AccumulateGrad, Tensor, _plain, no_tape, wrap
+from lazy_tensor.tensor import AccumulateGrad, Tensor, _plain, _Written, no_tape, wrap
 
 
 class FunctionNode(Node):
@@ -61,7 +61,7 @@ class FunctionNode(Node):
         for t in tensors:
             if t is not None and not isinstance(t, Tensor):
                 raise TypeError(f"save_for_backward can only save variables, but argument is of type {type(t).__name__}")
-        self._saved = [None if t is None else (t, t._version) for t in tensors]
+        self._saved = [None if t is None else _Saved(t) for t in tensors]
 
     def save_for_forward(self, *tensors):
         """Keep tensors for the jvp rule."""
@@ -73,18 +73,7 @@ class FunctionNode(Node):
         if self.freed:
             from lazy_tensor.autograd.engine import _FREED
             raise RuntimeError(_FREED)
-        out = []
-        for item in self._saved:
-            if item is None:
-                out.append(None)
-                continue
-            t, version = item
-            if t._version != version:
-                raise RuntimeError("one of the variables needed for gradient computation has been modified by an inplace operation: "
-                                   f"[{t.dtype} {list(t.shape)}] saved by {self.cls.__name__} is at version {t._version}; expected "
-                                   f"version {version} instead.")
-            out.append(t)
-        return tuple(out)
+        return tuple([None if item is None else item.open(self) for item in self._saved])
 
     def mark_dirty(self, *tensors):
         """Say which inputs forward wrote to."""
@@ -97,6 +86,39 @@ class FunctionNode(Node):
     def set_materialize_grads(self, value):
         """Whether missing cotangents come as zeros (True) or None."""
         self.materialize = value
+
+
+class _Saved:
+    """A tensor kept by `save_for_backward`: an input or intermediate itself, or an output (by its number, so that the node does
+    not keep itself alive); in the hands of the user's saved-tensor hooks if there are any."""
+
+    def __init__(self, t):
+        self.tensor, self.version, self.output, self.unpack = t, t._version, None, None
+
+    def settle(self, outputs):
+        """After forward: outputs is {id(tensor): number}."""
+        self.output = outputs.get(id(self.tensor))
+        if self.output is not None:
+            self.tensor = wrap(self.tensor._value())
+        if modes.saved_hooks is not None:
+            pack, self.unpack = modes.saved_hooks
+            with no_tape():
+                self.packed, self.tensor = pack(self.tensor), None
+
+    def open(self, node):
+        if self.unpack is not None:
+            return self.unpack(self.packed)
+        t = self.tensor
+        written = t._version != self.version if self.output is None else type(t._v.guard) is _Written
+        if written:
+            raise RuntimeError("one of the variables needed for gradient computation has been modified by an inplace operation: "
+                               f"[{t.dtype} {list(t.shape)}] saved by {node.cls.__name__} is at version {t._version}; expected "
+                               f"version {self.version} instead.")
+        if self.output is None:
+            return t
+        r = wrap(t._v)
+        r._gn, r._oi = node, self.output
+        return r
 
 
 class _Context(FunctionNode):
@@ -175,37 +197,30 @@ class Function:
             ctx.out_avals = [o._v.aval if isinstance(o, Tensor) else None for o in outs]
             skip = {id(t) for t in ctx._non_diff}
             dirty = {id(t) for t in ctx._dirty}
-            saved = {id(s[0]): k for k, s in enumerate(ctx._saved) if s is not None}
-            result = []
-            for k, o in enumerate(outs):
-                if not isinstance(o, Tensor) or id(o) in skip or o._v.aval.dtype.kind not in "fcV":
-                    result.append(o)
-                    continue
+            flowing = [k for k, o in enumerate(outs) if isinstance(o, Tensor) and id(o) not in skip and o._v.aval.dtype.kind in "fcV"]
+            for item in ctx._saved:
+                if item is not None:
+                    item.settle({id(outs[k]): k for k in flowing})
+            if modes.capture is not None and flowing:
+                from lazy_tensor.func._custom import link
+                linked = link(ctx, [args[i] for i in positions], [outs[k] for k in flowing], flowing)
+                for item in ctx._saved:
+                    if item is not None and item.output is not None and item.tensor is not None:
+                        item.tensor = wrap(linked[flowing.index(item.output)])
+            else:
+                linked = [outs[k]._value() for k in flowing]
+            for k, v in zip(flowing, linked, strict=True):
+                o = outs[k]
                 if id(o) in dirty:
                     if type(o._gn) is AccumulateGrad:
                         raise RuntimeError("a leaf Variable that requires grad is being used in an in-place operation.")
-                    o._gn, o._oi = ctx, k
-                    result.append(o)
-                    continue
-                t = wrap(o._value())
-                if any(o is a for a in args):
-                    t = _plain(o)
+                    o._v = v
+                    t = o
+                else:
+                    t = outs[k] = _plain(o) if any(o is a for a in args) else wrap(v)
+                    t._v = v
                 t._gn, t._oi = ctx, k
-                if id(o) in saved:  # an output that was saved: saved_tensors gives it on the tape
-                    ctx._saved[saved[id(o)]] = (_Output(t, ctx, k), 0)
-                result.append(t)
-            # An output saved for backward must not keep its own node alive: rebuild it on demand.
-            ctx._saved = [s if s is None or not isinstance(s[0], _Output) else (s[0].plain(), 0) for s in ctx._saved]
-            outs = result
         return outs[0] if single else tuple(outs)
-
-
-class _Output:
-    def __init__(self, t, ctx, k):
-        self.t = t
-
-    def plain(self):
-        return wrap(self.t._v)
 
 
 def once_differentiable(fn):

@@ -6,6 +6,7 @@ transforms and batching of the result follow from the kernel's own jax function.
 """
 from __future__ import annotations
 
+from lazy_tensor.autograd.engine import _order
 from lazy_tensor.modes import modes
 from lazy_tensor.node import AccumulateGrad, Node, _next
 from lazy_tensor.tensor import Tensor, emit, emit_grad, emit_many, wrap
@@ -126,7 +127,19 @@ def _came_from(gn, oi, first):
     """A place on the tape as it is seen outside a recording that began with node number `first`."""
     while type(gn) is Level and gn.seq >= first:
         gn, oi = gn.edges or (None, 0)
-    return (gn, oi) if gn is None or gn.seq < first or type(gn) is AccumulateGrad else (None, 0)
+    if gn is None or gn.seq < first or leads_out([gn]):  # made inside of what is outside: it stays on the tape
+        return gn, oi
+    return None, 0
+
+
+def leads_out(nodes, own=()):
+    """Whether tape nodes lead to a leaf, a placeholder, or an argument of a level that is still open and not in `own` (ids)."""
+    for node in _order([n for n in nodes if type(n) is not AccumulateGrad]):
+        if type(node) is Placeholder or type(node) is Level and node.open and id(node) not in own:
+            return True
+        if any(type(m) is AccumulateGrad for m in node.edges[::2]):
+            return True
+    return any(type(n) is AccumulateGrad for n in nodes)
 
 
 def _restore(what, writes):

@@ -11,11 +11,10 @@ import jax
 import numpy as np
 
 from lazy_tensor import autograd
-from lazy_tensor.autograd.engine import _order, full
-from lazy_tensor.func._record import Level, Placeholder, apply, device_of, recorded, with_aux
+from lazy_tensor.autograd.engine import full
+from lazy_tensor.func._record import Level, apply, device_of, leads_out, recorded, with_aux
 from lazy_tensor.func._vmap import vmap
 from lazy_tensor.modes import enable_grad, modes, no_grad
-from lazy_tensor.node import AccumulateGrad
 from lazy_tensor.tensor import Tensor, as_view, wrap
 from lazy_tensor.utils._pytree import tree_flatten, tree_map, tree_unflatten
 
@@ -31,18 +30,22 @@ def _entered(t):
 
 def _outer(tensors, own):
     """Whether tensors depend on something that requires grad besides the arguments `own` of this level."""
-    mine = {id(t._gn) for t in own}
-    roots = [t._gn for t in tensors if t._gn is not None]
-    for node in _order(roots):
-        if type(node) is Placeholder or type(node) is Level and node.open and id(node) not in mine or any(type(m) is AccumulateGrad for m in node.edges[::2]):
-            return True
-    return any(type(n) is AccumulateGrad for n in roots)
+    return leads_out([t._gn for t in tensors if t._gn is not None], {id(t._gn) for t in own})
 
 
 def _close(inner):
     for t in inner:
         if type(t._gn) is Level:
             t._gn.open = False
+
+
+def _left(tree, own, outer=True):
+    """Results as they are seen outside: off the tape when nothing out there requires grad."""
+    def leave(x):
+        if isinstance(x, Tensor) and x._gn is not None and not (outer and modes.grad and _outer([x], own)):
+            return x.detach()
+        return x
+    return tree_map(leave, tree)
 
 
 def _left(tree, own, outer=True):
