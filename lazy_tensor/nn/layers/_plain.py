@@ -25,7 +25,11 @@ class Plain(Module):
         super().__init_subclass__(**kw)
         ps = [inspect.Parameter(k, inspect.Parameter.POSITIONAL_OR_KEYWORD, default=d) for k, d in cls._fields.items()]
         cls._signature = inspect.Signature(ps)
-        cls.__signature__ = cls._signature
+        own = cls.__dict__.get("__init__")
+        if own is None or all(p.kind in (p.VAR_POSITIONAL, p.VAR_KEYWORD) for p in list(inspect.signature(own).parameters.values())[1:]):
+            cls.__signature__ = cls._signature
+        else:  # an __init__ that names its parameters speaks for itself
+            cls.__signature__ = inspect.Signature(list(inspect.signature(own).parameters.values())[1:])
 
     def __init__(self, *args, **kwargs):
         super().__init__()

@@ -17,9 +17,20 @@ class _Activation(Plain):
         return ", ".join(parts + ["inplace=True"] * bool(self.__dict__.get("inplace")))
 
 
-def _make(name, fn, doc, fields=None, shown=None, passed=None):
-    body = dict(_fields=fields or {}, _fn=fn, _shown=shown, _pass_fields=passed, __doc__=f"{doc} (torch.nn.{name}).", __module__=__name__)
-    return type(name, (_Activation,), body)
+class _Bare(_Activation):
+    def extra_repr(self):
+        """Nothing, as torch's."""
+        return ""
+
+
+class _Shrink(_Activation):
+    def extra_repr(self):
+        """lambd without its name, as torch's."""
+        return str(self.lambd)
+
+
+def _make(name, fn, doc, fields=None, base=_Activation):
+    return type(name, (base,), dict(_fields=fields or {}, _fn=fn, __doc__=f"{doc} (torch.nn.{name}).", __module__=__name__))
 
 
 _IN = dict(inplace=False)
@@ -28,8 +39,8 @@ ReLU6 = _make("ReLU6", "relu6", "min(max(0, x), 6)", _IN)
 SELU = _make("SELU", "selu", "scale (max(0, x) + min(0, alpha (exp(x) - 1)))", _IN)
 SiLU = _make("SiLU", "silu", "x sigmoid(x)", _IN)
 Mish = _make("Mish", "mish", "x tanh(softplus(x))", _IN)
-Hardswish = _make("Hardswish", "hardswish", "x relu6(x + 3) / 6", _IN)
-Hardsigmoid = _make("Hardsigmoid", "hardsigmoid", "relu6(x + 3) / 6", _IN)
+Hardswish = _make("Hardswish", "hardswish", "x relu6(x + 3) / 6", _IN, _Bare)
+Hardsigmoid = _make("Hardsigmoid", "hardsigmoid", "relu6(x + 3) / 6", _IN, _Bare)
 Sigmoid = _make("Sigmoid", "sigmoid", "1 / (1 + exp(-x))")
 Tanh = _make("Tanh", "tanh", "tanh(x)")
 Tanhshrink = _make("Tanhshrink", "tanhshrink", "x - tanh(x)")
@@ -40,15 +51,17 @@ CELU = _make("CELU", "celu", "max(0, x) + min(0, alpha (exp(x / alpha) - 1))", d
 LeakyReLU = _make("LeakyReLU", "leaky_relu", "x for x > 0, else slope x", dict(negative_slope=0.01, inplace=False))
 Threshold = _make("Threshold", "threshold", "x where x > threshold, else value",
                   dict(threshold=_REQUIRED, value=_REQUIRED, inplace=False))
-Softshrink = _make("Softshrink", "softshrink", "x moved towards 0 by lambd", dict(lambd=0.5))
-Hardshrink = _make("Hardshrink", "hardshrink", "x where |x| > lambd, else 0", dict(lambd=0.5))
-GELU = _make("GELU", "gelu", "x Phi(x)", dict(approximate="none"))
+Softshrink = _make("Softshrink", "softshrink", "x moved towards 0 by lambd", dict(lambd=0.5), _Shrink)
+Hardshrink = _make("Hardshrink", "hardshrink", "x where |x| > lambd, else 0", dict(lambd=0.5), _Shrink)
 GLU = _make("GLU", "glu", "a sigmoid(b), the halves of x along dim", dict(dim=-1))
 Softplus = _make("Softplus", "softplus", "log(1 + exp(beta x)) / beta", dict(beta=1.0, threshold=20.0))
 
 
-class GELU(GELU):
+class GELU(_Activation):
     """x Phi(x), Phi the normal distribution function or its tanh approximation (torch.nn.GELU)."""
+
+    _fields = dict(approximate="none")
+    _fn = "gelu"
 
     def extra_repr(self):
         """approximate."""

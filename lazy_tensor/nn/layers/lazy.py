@@ -13,10 +13,9 @@ class LazyModuleMixin:
     cls_to_become: type | None = None
 
     def __call__(self, *args, **kwargs):
+        self.initialize_parameters(*args, **kwargs)
         if self.has_uninitialized_params():
-            self.initialize_parameters(*args, **kwargs)
-            if self.has_uninitialized_params():
-                raise RuntimeError(f"module {self._get_name()} has not been fully initialized")
+            raise RuntimeError(f"module {self._get_name()} has not been fully initialized")
         become = self.cls_to_become
         if become is not None:
             self.__class__ = become
@@ -67,22 +66,17 @@ class LazyLinear(LazyModuleMixin, linear.Linear):
 
     def initialize_parameters(self, input):
         """Shapes from input's last dimension."""
-        if self.has_uninitialized_params():
+        if self.in_features == 0:
             self.in_features = input.shape[-1]
+        if self.has_uninitialized_params():
             self.weight.materialize((self.out_features, self.in_features))
             if self.bias is not None:
                 self.bias.materialize((self.out_features,))
             self.reset_parameters()
 
 
-class _LazyConv(LazyModuleMixin):
-    def __init__(self, out_channels, kernel_size, *args, bias=True, device=None, dtype=None, **kw):
-        n_before = 5 if self._transposed else 4
-        args = list(args)
-        if len(args) > n_before:
-            bias = args.pop(n_before)
-        super().__init__(0, 0, kernel_size, *args[:n_before], bias=False, **kw) if len(args) <= n_before else \
-            super().__init__(0, 0, kernel_size, *args[:n_before], False, *args[n_before:], **kw)
+class _LazyConvNd(LazyModuleMixin):
+    def _set_lazy(self, out_channels, bias, device, dtype):
         self.weight = UninitializedParameter(device=device, dtype=dtype)
         self.out_channels = out_channels
         if bias:
@@ -95,8 +89,6 @@ class _LazyConv(LazyModuleMixin):
 
     def initialize_parameters(self, input, *args, **kw):
         """Shapes from input's channels."""
-        if not self.has_uninitialized_params():
-            return
         n = self._n
         if input.dim() not in (n + 1, n + 2):
             raise RuntimeError(f"Expected {n + 1}D (unbatched) or {n + 2}D (batched) input to {type(self).__name__}, but got input of "
@@ -104,12 +96,30 @@ class _LazyConv(LazyModuleMixin):
         self.in_channels = input.shape[1] if input.dim() == n + 2 else input.shape[0]
         if self.in_channels % self.groups != 0:
             raise ValueError("in_channels must be divisible by groups")
+        if self.out_channels % self.groups != 0:
+            raise ValueError("out_channels must be divisible by groups")
+        if not self.has_uninitialized_params():
+            return
         head = (self.in_channels, self.out_channels // self.groups) if self.transposed else (
             self.out_channels, self.in_channels // self.groups)
         self.weight.materialize((*head, *self.kernel_size))
         if self.bias is not None:
             self.bias.materialize((self.out_channels,))
         self.reset_parameters()
+
+
+class _LazyConv(_LazyConvNd):
+    def __init__(self, out_channels, kernel_size, stride=1, padding=0, dilation=1, groups=1, bias=True, padding_mode="zeros", device=None,
+                 dtype=None):
+        super().__init__(0, 0, kernel_size, stride, padding, dilation, groups, False, padding_mode)
+        self._set_lazy(out_channels, bias, device, dtype)
+
+
+class _LazyConvTranspose(_LazyConvNd):
+    def __init__(self, out_channels, kernel_size, stride=1, padding=0, output_padding=0, groups=1, bias=True, dilation=1,
+                 padding_mode="zeros", device=None, dtype=None):
+        super().__init__(0, 0, kernel_size, stride, padding, output_padding, groups, False, dilation, padding_mode)
+        self._set_lazy(out_channels, bias, device, dtype)
 
 
 class _LazyNorm(LazyModuleMixin):
@@ -132,31 +142,28 @@ class _LazyNorm(LazyModuleMixin):
 
     def initialize_parameters(self, input):
         """Shapes from input's channels."""
-        if not self.has_uninitialized_params():
+        if not (self.affine or self.track_running_stats):
             return
         self.num_features = input.shape[1]
+        if not self.has_uninitialized_params():
+            return
         for t in (self.weight, self.bias, self.running_mean, self.running_var):
             if t is not None:
                 t.materialize((self.num_features,))
         self.reset_parameters()
 
 
-class _LazyInstanceNorm(_LazyNorm):
-    def __init__(self, eps=1e-5, momentum=0.1, affine=False, track_running_stats=False, device=None, dtype=None, *, bias=True):
-        super().__init__(eps, momentum, affine, track_running_stats, device, dtype, bias=bias)
-
-
-def _lazy(mixin, base, **extra):
+def _lazy(mixin, base):
     name = "Lazy" + base.__name__
-    return type(name, (mixin, base), dict(cls_to_become=base, __module__=__name__, **extra,
+    return type(name, (mixin, base), dict(cls_to_become=base, __module__=__name__,
                                           __doc__=f"{base.__name__} whose input channels come from the first input (torch.nn.{name})."))
 
 
 LazyConv1d, LazyConv2d, LazyConv3d = (
-    _lazy(_LazyConv, b, _transposed=False) for b in (conv.Conv1d, conv.Conv2d, conv.Conv3d))
+    _lazy(_LazyConv, b) for b in (conv.Conv1d, conv.Conv2d, conv.Conv3d))
 LazyConvTranspose1d, LazyConvTranspose2d, LazyConvTranspose3d = (
-    _lazy(_LazyConv, b, _transposed=True) for b in (conv.ConvTranspose1d, conv.ConvTranspose2d, conv.ConvTranspose3d))
+    _lazy(_LazyConvTranspose, b) for b in (conv.ConvTranspose1d, conv.ConvTranspose2d, conv.ConvTranspose3d))
 LazyBatchNorm1d, LazyBatchNorm2d, LazyBatchNorm3d = (
     _lazy(_LazyNorm, b) for b in (normalization.BatchNorm1d, normalization.BatchNorm2d, normalization.BatchNorm3d))
 LazyInstanceNorm1d, LazyInstanceNorm2d, LazyInstanceNorm3d = (
-    _lazy(_LazyInstanceNorm, b) for b in (normalization.InstanceNorm1d, normalization.InstanceNorm2d, normalization.InstanceNorm3d))
+    _lazy(_LazyNorm, b) for b in (normalization.InstanceNorm1d, normalization.InstanceNorm2d, normalization.InstanceNorm3d))

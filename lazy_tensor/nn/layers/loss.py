@@ -13,9 +13,13 @@ _OLD = dict(size_average=None, reduce=None, reduction="mean")
 
 
 class _Loss(Plain):
-    """A loss: arguments, a `reduction`, one function. Fields in `_buffers_of` are tensors kept as buffers."""
+    """A loss of input and target: arguments, a `reduction`, one function. Fields in `_buffers_of` are tensors kept as buffers."""
 
     _buffers_of: tuple = ()
+
+    def __init_subclass__(cls, **kw):
+        super().__init_subclass__(**kw)
+        cls._pass_fields = tuple(k for k in cls._fields if k not in ("size_average", "reduce"))
 
     def __init__(self, *args, **kwargs):
         super().__init__(*args, **kwargs)
@@ -26,10 +30,9 @@ class _Loss(Plain):
             value = self.__dict__.pop(name)
             self.register_buffer(name, value)
 
-    def forward(self, *inputs):
-        """The loss of the inputs."""
-        kw = {k: getattr(self, k) for k in self._fields if k not in ("size_average", "reduce")}
-        return getattr(F, self._fn)(*inputs, **kw)
+    def forward(self, input, target):
+        """The loss of input and target."""
+        return getattr(F, self._fn)(input, target, **{k: getattr(self, k) for k in self._pass_fields})
 
     def extra_repr(self):
         """Nothing."""
@@ -39,47 +42,69 @@ class _Loss(Plain):
 _WeightedLoss = _Loss
 
 
-def _make(name, fn, inputs, doc, fields=None, buffers=()):
-    args = ", ".join(inputs)
-    scope: dict = {}
-    exec(f"def forward(self, {args}):\n    return Loss_forward(self, {args})", {"Loss_forward": _Loss.forward}, scope)
-    forward = scope["forward"]
-    forward.__doc__ = f"F.{fn}."
-    return type(name, (_Loss,), dict(_fields=fields or _OLD, _fn=fn, _buffers_of=buffers, forward=forward, __module__=__name__,
-                                     __doc__=f"{doc} (torch.nn.{name})."))
+def _make(name, fn, doc, fields=_OLD, buffers=(), base=_Loss):
+    return type(name, (base,), dict(_fields=fields, _fn=fn, _buffers_of=buffers, __module__=__name__, __doc__=f"{doc} (torch.nn.{name})."))
 
 
-_IT = ("input", "target")
+class _OfPoisson(_Loss):
+    def forward(self, log_input, target):
+        """F.poisson_nll_loss."""
+        return _Loss.forward(self, log_input, target)
+
+
+class _OfPair(_Loss):
+    def forward(self, input1, input2, target):
+        """The loss of two inputs and a target."""
+        return getattr(F, self._fn)(input1, input2, target, **{k: getattr(self, k) for k in self._pass_fields})
+
+
+class _OfTriplet(_Loss):
+    def forward(self, anchor, positive, negative):
+        """F.triplet_margin_loss."""
+        return F.triplet_margin_loss(anchor, positive, negative, **{k: getattr(self, k) for k in self._pass_fields})
+
+
 _W = dict(weight=None, **_OLD)
-L1Loss = _make("L1Loss", "l1_loss", _IT, "Mean of |x - y|")
-MSELoss = _make("MSELoss", "mse_loss", _IT, "Mean of (x - y)^2")
-SoftMarginLoss = _make("SoftMarginLoss", "soft_margin_loss", _IT, "Mean of log(1 + exp(-y x))")
-MultiLabelMarginLoss = _make("MultiLabelMarginLoss", "multilabel_margin_loss", _IT, "Multi-class multi-label hinge loss")
-SmoothL1Loss = _make("SmoothL1Loss", "smooth_l1_loss", _IT, "Squared below beta, absolute above", dict(**_OLD, beta=1.0))
-HuberLoss = _make("HuberLoss", "huber_loss", _IT, "Squared below delta, delta-scaled absolute above", dict(reduction="mean", delta=1.0))
-KLDivLoss = _make("KLDivLoss", "kl_div", _IT, "y (log y - x), x log-probabilities", dict(**_OLD, log_target=False))
-PoissonNLLLoss = _make("PoissonNLLLoss", "poisson_nll_loss", ("log_input", "target"), "Negative log-likelihood of Poisson counts",
-                       dict(log_input=True, full=False, size_average=None, eps=1e-8, reduce=None, reduction="mean"))
-GaussianNLLLoss = _make("GaussianNLLLoss", "gaussian_nll_loss", ("input", "target", "var"), "Negative log-likelihood of normals",
-                        dict(full=False, eps=1e-6, reduction="mean"))
-NLLLoss = _make("NLLLoss", "nll_loss", _IT, "Negative log-likelihood of class indices",
+L1Loss = _make("L1Loss", "l1_loss", "Mean of |x - y|")
+MSELoss = _make("MSELoss", "mse_loss", "Mean of (x - y)^2")
+SoftMarginLoss = _make("SoftMarginLoss", "soft_margin_loss", "Mean of log(1 + exp(-y x))")
+MultiLabelMarginLoss = _make("MultiLabelMarginLoss", "multilabel_margin_loss", "Multi-class multi-label hinge loss")
+SmoothL1Loss = _make("SmoothL1Loss", "smooth_l1_loss", "Squared below beta, absolute above", dict(**_OLD, beta=1.0))
+HuberLoss = _make("HuberLoss", "huber_loss", "Squared below delta, delta-scaled absolute above", dict(reduction="mean", delta=1.0))
+KLDivLoss = _make("KLDivLoss", "kl_div", "y (log y - x), x log-probabilities", dict(**_OLD, log_target=False))
+PoissonNLLLoss = _make("PoissonNLLLoss", "poisson_nll_loss", "Negative log-likelihood of Poisson counts",
+                       dict(log_input=True, full=False, size_average=None, eps=1e-8, reduce=None, reduction="mean"), base=_OfPoisson)
+NLLLoss = _make("NLLLoss", "nll_loss", "Negative log-likelihood of class indices",
                 dict(weight=None, size_average=None, ignore_index=-100, reduce=None, reduction="mean"), ("weight",))
-CrossEntropyLoss = _make("CrossEntropyLoss", "cross_entropy", _IT, "Cross entropy of logits and class indices or probabilities",
+CrossEntropyLoss = _make("CrossEntropyLoss", "cross_entropy", "Cross entropy of logits and class indices or probabilities",
                          dict(weight=None, size_average=None, ignore_index=-100, reduce=None, reduction="mean", label_smoothing=0.0),
                          ("weight",))
-BCELoss = _make("BCELoss", "binary_cross_entropy", _IT, "Binary cross entropy of probabilities", _W, ("weight",))
-BCEWithLogitsLoss = _make("BCEWithLogitsLoss", "binary_cross_entropy_with_logits", _IT, "Binary cross entropy of logits",
+BCELoss = _make("BCELoss", "binary_cross_entropy", "Binary cross entropy of probabilities", _W, ("weight",))
+BCEWithLogitsLoss = _make("BCEWithLogitsLoss", "binary_cross_entropy_with_logits", "Binary cross entropy of logits",
                           dict(weight=None, size_average=None, reduce=None, reduction="mean", pos_weight=None), ("weight", "pos_weight"))
-HingeEmbeddingLoss = _make("HingeEmbeddingLoss", "hinge_embedding_loss", _IT, "x for y = 1, max(0, margin - x) for y = -1",
+HingeEmbeddingLoss = _make("HingeEmbeddingLoss", "hinge_embedding_loss", "x for y = 1, max(0, margin - x) for y = -1",
                            dict(margin=1.0, **_OLD))
-MultiLabelSoftMarginLoss = _make("MultiLabelSoftMarginLoss", "multilabel_soft_margin_loss", _IT,
+MultiLabelSoftMarginLoss = _make("MultiLabelSoftMarginLoss", "multilabel_soft_margin_loss",
                                  "Multi-label one-versus-all cross entropy", _W, ("weight",))
-CosineEmbeddingLoss = _make("CosineEmbeddingLoss", "cosine_embedding_loss", ("input1", "input2", "target"),
-                            "1 - cos for y = 1, max(0, cos - margin) for y = -1", dict(margin=0.0, **_OLD))
-MarginRankingLoss = _make("MarginRankingLoss", "margin_ranking_loss", ("input1", "input2", "target"),
-                          "max(0, -y (x1 - x2) + margin)", dict(margin=0.0, **_OLD))
-TripletMarginLoss = _make("TripletMarginLoss", "triplet_margin_loss", ("anchor", "positive", "negative"),
-                          "max(0, d(a, p) - d(a, n) + margin)", dict(margin=1.0, p=2.0, eps=1e-6, swap=False, **_OLD))
+CosineEmbeddingLoss = _make("CosineEmbeddingLoss", "cosine_embedding_loss", "1 - cos for y = 1, max(0, cos - margin) for y = -1",
+                            dict(margin=0.0, **_OLD), base=_OfPair)
+MarginRankingLoss = _make("MarginRankingLoss", "margin_ranking_loss", "max(0, -y (x1 - x2) + margin)", dict(margin=0.0, **_OLD),
+                          base=_OfPair)
+TripletMarginLoss = _make("TripletMarginLoss", "triplet_margin_loss", "max(0, d(a, p) - d(a, n) + margin)",
+                          dict(margin=1.0, p=2.0, eps=1e-6, swap=False, **_OLD), base=_OfTriplet)
+
+
+class GaussianNLLLoss(_Loss):
+    """Negative log-likelihood of normals (torch.nn.GaussianNLLLoss)."""
+
+    _fields = dict(full=False, eps=1e-6, reduction="mean")
+
+    def __init__(self, *, full=False, eps=1e-6, reduction="mean"):
+        super().__init__(full, eps, reduction)
+
+    def forward(self, input, target, var):
+        """F.gaussian_nll_loss."""
+        return F.gaussian_nll_loss(input, target, var, full=self.full, eps=self.eps, reduction=self.reduction)
 
 
 class MultiMarginLoss(_Loss):
@@ -94,10 +119,6 @@ class MultiMarginLoss(_Loss):
             raise ValueError("only p == 1 and p == 2 supported")
         if self.weight is not None and self.weight.dim() != 1:
             raise ValueError(f"MultiMarginLoss: expected weight to be None or 1D tensor, got {self.weight.dim()}D instead")
-
-    def forward(self, input, target):
-        """F.multi_margin_loss."""
-        return super().forward(input, target)
 
 
 class NLLLoss2d(NLLLoss):
@@ -156,3 +177,9 @@ class LinearCrossEntropyLoss(Module):
             b = None if b is None else b.reshape(self.num_classes, *self.out_features)
         return F.linear_cross_entropy(input, w, target, linear_bias=b, weight=self.weight, reduction=self.reduction,
                                       ignore_index=self.ignore_index, label_smoothing=self.label_smoothing, options=self.options)
+
+    def extra_repr(self):
+        """The arguments."""
+        return (f"in_features={self.in_features}, num_classes={self.num_classes}, out_features={self.out_features}, "
+                f"bias={self.linear.bias is not None}, reduction={self.reduction}, ignore_index={self.ignore_index}, "
+                f"label_smoothing={self.label_smoothing}, options={self.options}")
