@@ -111,7 +111,12 @@ _SUBMODULES = ("nn", "optim", "utils", "amp", "func", "jit", "linalg", "fft", "s
                "compiler", "distributions", "multiprocessing", "types", "xla", "mps", "cpu", "return_types", "onnx", "profiler")
 
 
+_LATE = {"vmap": "func", **dict.fromkeys(("associative_scan", "cond", "map", "scan", "scan_layers", "while_loop"), "func._control")}
+
+
 def __getattr__(name):
+    if name in _LATE:
+        return getattr(importlib.import_module(f"{__name__}.{_LATE[name]}"), name)
     if name in _SUBMODULES:
         try:
             return importlib.import_module(f"{__name__}.{name}")
@@ -135,4 +140,4 @@ def __getattr__(name):
 
 
 def __dir__():
-    return sorted({*globals(), *_SUBMODULES, "save", "load", "autocast", "set_printoptions"})
+    return sorted({*globals(), *_SUBMODULES, *_LATE, "save", "load", "autocast", "set_printoptions"})

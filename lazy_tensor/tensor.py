@@ -57,15 +57,16 @@ PLAIN = Chain()
 
 
 class Storage:
-    """What aliasing tensors share, and the `_view` of their root: a version that counts writes, the root's layout."""
+    """What aliasing tensors share, and the `_view` of their root: `version` counts the writes that the tape sees, `writes` those
+    through `.data` too; the root's layout."""
 
-    __slots__ = ("version", "chain")
+    __slots__ = ("version", "writes", "chain")
     root = None
     made = None
     tracked = True
 
     def __init__(self, version, chain=PLAIN):
-        self.version, self.chain = version, chain
+        self.version, self.writes, self.chain = version, 0, chain
 
     @property
     def storage(self):
@@ -73,7 +74,7 @@ class Storage:
 
 
 class View:
-    """The `_view` of an alias: the storage, the version it has seen, the root tensor and the view steps from it.
+    """The `_view` of an alias: the storage, how many writes it has seen, the root tensor and the view steps from it.
 
     `made` is None, or how it was made if that forbids in-place writes on the tape ("no_grad", "multi")."""
 
@@ -428,13 +429,14 @@ def as_view(result, base, step, kind=View):
         if w is None:
             storage = base._view = _new(Storage)
             storage.chain = chain
+            storage.writes = 0
             storage.version = base._ver
             if base._v.guard is None:
                 base._v.guard = (storage, storage.version)
         else:
             storage = w
             chain = w.chain
-        seen = storage.version
+        seen = storage.writes
     else:
         storage, seen, root, chain = w.storage, w.seen, w.root, w.chain
         if type(w) is not View and step is not None or not w.tracked:
@@ -455,7 +457,7 @@ def as_view(result, base, step, kind=View):
     n.made = None if modes.grad else "no_grad"
     v = result._v
     if v.guard is None:
-        v.guard = (storage, seen)
+        v.guard = (storage, storage.version)
     return result
 
 
@@ -482,6 +484,7 @@ def assign_(t, r, name="assign", since=_NEVER):
         t._v = new
     elif w.root is None:
         w.version += 1
+        w.writes += 1
         old.guard = _Written(name, since)
         t._v = new
         if new.guard is None:
@@ -540,8 +543,9 @@ def _write_through(t, w, r, name, since):
         with no_tape():
             value = _replay_write(root, w.chain.steps, r)
         np.copyto(root._v.data, transfer.to_host(value._v))
-        w.storage.version += 1
-        w.seen = w.storage.version
+        w.storage.version += w.tracked
+        w.storage.writes += 1
+        w.seen = w.storage.writes
         t._v = Value(t._v.aval, np.array(transfer.to_host(r._v)))
         return
     base, steps = (w.base, w.chain.steps[len(w.base._view.chain.steps):]) if type(w) is SubView else (root, w.chain.steps)
@@ -564,21 +568,20 @@ def _write_through(t, w, r, name, since):
         if unusual.met and modes.capture is not None:
             modes.capture.writes.append((weakref.ref(root), before, root._gn, root._oi))
         root._v = value._v
-        w.storage.version += 1
-        if w.tracked:
+        w.storage.writes += 1
+        if w.tracked:  # else .data: aliases see the write, the tape does not
+            w.storage.version += 1
             before.guard = _Written(name, since)
-        elif type(before.guard) is tuple:
-            before.guard = None  # .data: aliases see the write, the tape does not
         if root._v.guard is None:
             root._v.guard = (w.storage, w.storage.version)
         if on_tape:
             root._gn, root._oi = value._gn, value._oi
-    w.seen = w.storage.version
+    w.seen = w.storage.writes
     if w.tracked:
         t._v.guard = _Written(name, since)
     t._v = r._v if r._view is None else r._read()
     if t._v.guard is None:
-        t._v.guard = (w.storage, w.seen)
+        t._v.guard = (w.storage, w.storage.version)
     if on_tape or (modes.grad and (r._gn is not None or type(t._gn) is not AccumulateGrad)):
         t._gn, t._oi = r._gn, r._oi
 
@@ -672,7 +675,7 @@ class Tensor:
         """The current value of a tensor that aliases: derived again if the storage was written to."""
         w = self._view
         root = w.root
-        if root is not None and w.seen != w.storage.version:
+        if root is not None and w.seen != w.storage.writes:
             if type(w) is SubView:
                 w.base._read()
                 t, steps = _plain(w.base), w.chain.steps[len(w.base._view.chain.steps):]
@@ -685,7 +688,7 @@ class Tensor:
                 self._v.guard = (w.storage, w.storage.version)
             if t._gn is not None and type(t._gn) is not AccumulateGrad:
                 self._gn, self._oi = t._gn, t._oi
-            w.seen = w.storage.version
+            w.seen = w.storage.writes
         return self._v
 
     def _value(self):

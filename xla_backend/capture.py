@@ -138,7 +138,7 @@ class Subgraph:
                 self.frees.append(v)
                 self.free_at.append(number[id(v)])
         self.outs = tuple([number[id(v)] for v in outputs])
-        self.out_ndims = tuple([v.aval.ndim for v in outputs])
+        self.out_avals = tuple([v.aval for v in outputs])
         self.size = n
         self.key = (tuple(key), self.outs, tuple(self.free_at), tuple([type(s) for s in self.scalars]))
 

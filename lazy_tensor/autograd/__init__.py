@@ -127,15 +127,24 @@ def grad(outputs, inputs, grad_outputs=None, retain_graph=None, create_graph=Fal
 
 
 def _batched(outputs, inputs, grad_outputs, create_graph, allow_unused, materialize):
-    """`is_grads_batched`: a leading dimension of cotangents, one backward each, results stacked."""
-    import lazy_tensor as lt
+    """`is_grads_batched`: cotangents have a leading dimension, and so have the gradients; one batched backward."""
+    from lazy_tensor.func import vmap
 
     outs = (outputs,) if isinstance(outputs, Tensor) else tuple(outputs)
+    ins = (inputs,) if isinstance(inputs, Tensor) else tuple(inputs)
     cts = (grad_outputs,) if isinstance(grad_outputs, Tensor) else tuple(grad_outputs)
-    n = next(c.shape[0] for c in cts if c is not None)
-    rows = [grad(outs, inputs, tuple(None if c is None else c[i] for c in cts), True, create_graph, True, allow_unused, False,
-                 materialize) for i in range(n)]
-    return tuple(None if col[0] is None else lt.stack(list(col)) for col in zip(*rows, strict=True))
+    given = [k for k, c in enumerate(cts) if c is not None]
+    missing: list = []
+
+    def pull(*rows):
+        full = list(cts)
+        for k, r in zip(given, rows, strict=True):
+            full[k] = r
+        got = grad(outs, ins, tuple(full), True, create_graph, True, allow_unused, False, materialize)
+        missing[:] = [g is None for g in got]
+        return tuple(g for g in got if g is not None)
+    rows = iter(vmap(pull)(*[cts[k] for k in given]))
+    return tuple(None if none else next(rows) for none in missing)
 
 
 from lazy_tensor.autograd import function, graph  # noqa: E402
@@ -156,8 +165,10 @@ class Variable(metaclass=_VariableMeta):
 
 
 def __getattr__(name):
-    if name in ("profiler", "functional", "forward_ad", "gradcheck"):
-        import importlib
+    import importlib
+    if name in ("gradcheck", "gradgradcheck"):
+        return getattr(importlib.import_module(f"{__name__}.numeric"), name)
+    if name in ("profiler", "functional", "forward_ad", "numeric"):
         return importlib.import_module(f"{__name__}.{name}")
     raise AttributeError(f"module 'lazy_tensor.autograd' has no attribute {name!r}")
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from lazy_tensor.autograd.engine import _order
 from lazy_tensor.modes import modes
 from lazy_tensor.node import AccumulateGrad, Node, _next
-from lazy_tensor.tensor import Tensor, emit, emit_grad, emit_many, wrap
+from lazy_tensor.tensor import Tensor, _note, emit, emit_grad, emit_many, wrap
 from lazy_tensor.utils._pytree import tree_flatten, tree_unflatten
 from xla_backend import random as random_
 from xla_backend.capture import Capture
@@ -66,9 +66,10 @@ class Recorded:
         self.sub, self.spec, self.outs, self.edges, self.aux = sub, spec, outs, edges, aux
 
 
-def recorded(what, fn, avals, device, *, flowing=True, draws=None, has_aux=False, check=None):
+def recorded(what, fn, avals, device, *, flowing=True, draws=None, has_aux=False, check=None, whole=False):
     """Run fn(*placeholders) once. avals: one a placeholder (with device); flowing: whether derivatives flow through them (a bool,
-    or one each); draws: None as outside, "error", or a batch size (see xla_backend.random). Returns a Recorded."""
+    or one each); draws: None as outside, "error", or a batch size (see xla_backend.random); whole: what does not depend on the
+    placeholders is part of the recording too. Returns a Recorded."""
     flows = [flowing] * len(avals) if isinstance(flowing, bool) else flowing
     draw_rule = random_.rules.rule
     before = modes.capture
@@ -104,7 +105,7 @@ def recorded(what, fn, avals, device, *, flowing=True, draws=None, has_aux=False
                 if x._v.aval.device is not device:
                     raise RuntimeError(f"{what}(f, ...): f's arguments are on {device} and it returned a tensor on {x._v.aval.device}")
             values = [x._value() for x in everything]
-            sub = capture.take(values)
+            sub = capture.take(values, whole)
         finally:
             modes.capture = before
             random_.rules.rule = draw_rule
@@ -157,31 +158,70 @@ def _restore(what, writes):
                            "buffers passed in and returned)")
 
 
-def apply(what, recording, transform, key, tensors, extra=()):
-    """Emit the transformed recording as one node; returns its output tensors.
+def apply(what, recordings, transform, key, tensors, reverse=True):
+    """Emit transformed recordings as one node; returns its output tensors.
 
-    transform(f) -> g(arguments, frees, scalars) over jax arrays, a tuple of outputs; `key` names it (hashable); `tensors` are
-    g's arguments. `extra` are hashable values that `transform` also read."""
-    sub = recording.sub
-    free_avals, scalar_avals = sub.free_avals()
+    transform(f, ...) -> g(arguments, frees, scalars) over jax arrays, a tuple of outputs; each f is a recording's function of
+    (placeholders, frees, scalars), and g gets frees and scalars as it gave them: one tuple for one recording, a tuple of tuples
+    for several. `key` (hashable) names everything else that transform read. `tensors` are g's arguments. reverse: False when
+    jax cannot differentiate g in reverse mode (backward then says so)."""
+    several = isinstance(recordings, (list, tuple))
+    subs = [r.sub for r in recordings] if several else [recordings.sub]
+    avals = [sub.free_avals() for sub in subs]
     values = [t._value() for t in tensors]
     ins = tuple([v.aval.core for v in values])
-    full = (what, key, extra, ins, free_avals, sub.key)
+    full = (what, key, ins, tuple([a[0] for a in avals]), tuple([sub.key for sub in subs]))
     kernel = _kernels.get(full)
     if kernel is None:
-        n, m = len(ins), len(free_avals)
-        g = transform(sub.function())
+        n, frees, scalars = len(ins), [len(a[0]) for a in avals], [len(a[1]) for a in avals]
+        g = transform(*[sub.function() for sub in subs])
 
         def flat(*arrays):
-            return tuple(g(arrays[:n], arrays[n:n + m], arrays[n + m:]))
-        kernel = _kernels[full] = Kernel(what, flat, (*ins, *free_avals, *scalar_avals))
-    return emit_kernel(kernel, values[0].aval.device if values else sub.frees[0].aval.device, (*values, *sub.frees, *sub.scalars),
-                       [(t._gn, t._oi) for t in tensors] + recording.edges + [(None, 0)] * len(sub.scalars))
+            at = n
+
+            def group(counts):
+                nonlocal at
+                out = []
+                for c in counts:
+                    out.append(arrays[at:at + c])
+                    at += c
+                return tuple(out) if several else out[0]
+            fr = group(frees)
+            return tuple(g(arrays[:n], fr, group(scalars)))
+        kernel = _kernels[full] = Kernel(what, flat, (*ins, *[a for f, _ in avals for a in f], *[a for _, s in avals for a in s]))
+    device = values[0].aval.device if values else next(v for sub in subs for v in sub.frees).aval.device
+    edges = [(t._gn, t._oi) for t in tensors] + [e for r in (recordings if several else [recordings]) for e in r.edges]
+    frees = [v for sub in subs for v in sub.frees]
+    scalars = [x for sub in subs for x in sub.scalars]
+    return emit_kernel(kernel, device, (*values, *frees, *scalars), edges + [(None, 0)] * len(scalars), reverse)
 
 
-def emit_kernel(kernel, device, ins, edges):
+class _ForwardOnly(Node):
+    """The place on the tape of what has no reverse mode."""
+
+    __slots__ = ("what",)
+
+    def apply(self, cts):
+        raise RuntimeError(f"{self.what} cannot be differentiated in reverse mode: the number of steps is not known beforehand, so nothing "
+                           "was kept for a backward pass. Use scan() with a fixed length, or forward mode (lt.func.jvp, jacfwd)")
+
+
+def emit_kernel(kernel, device, ins, edges, reverse=True):
     """Record a kernel on values and numbers with the tape's places of its inputs; a list of tensors."""
     config = kernel.on(device)
+    if not reverse:
+        r = emit(config, ins) if config.single else emit_many(config, ins)
+        r = r if isinstance(r, list) else [r]
+        if modes.grad and any(e[0] is not None for e in edges):
+            flat = tuple([x for e in edges for x in e])
+            if modes.capture is not None:
+                _note(modes.capture, ins, [t._v for t in r], flat, sum(1 << i for i, e in enumerate(edges) if e[0] is not None))
+            node = _ForwardOnly(flat, len(r))
+            node.what = kernel.name
+            for k, t in enumerate(r):
+                if t._v.aval.dtype.kind in "fcV":
+                    t._gn, t._oi = node, k
+        return r
     if modes.grad and any(e[0] is not None for e in edges):
         r = emit_grad(config, ins, tuple([x for e in edges for x in e]))
     else:

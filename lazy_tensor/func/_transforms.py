@@ -48,15 +48,6 @@ def _left(tree, own, outer=True):
     return tree_map(leave, tree)
 
 
-def _left(tree, own, outer=True):
-    """Results as they are seen outside: off the tape when nothing out there requires grad."""
-    def leave(x):
-        if isinstance(x, Tensor) and x._gn is not None and not (outer and modes.grad and _outer([x], own)):
-            return x.detach()
-        return x
-    return tree_map(leave, tree)
-
-
 def _split(name, args, argnums):
     """(the differentiated arguments, a function that puts others in their place)."""
     if isinstance(argnums, bool) or not isinstance(argnums, (int, tuple)):

@@ -106,7 +106,7 @@ def _mapped(func, flat, dims, specs, size, out_dims, randomness, name):
     r = recorded("vmap", run, avals, device, flowing=[t._gn is not None for t in tensors], draws=draws,
                  check=lambda out: _outputs(name, out_dims, out))
     axes = tuple(_outputs(name, out_dims, tree_unflatten(r.sub.outs, r.spec)))
-    ndims = r.sub.out_ndims
+    ndims = [a.ndim for a in r.sub.out_avals]
     for d, n in zip(axes, ndims, strict=True):
         if not -n - 1 <= d <= n:
             raise IndexError(f"vmap({name}, ..., out_dims={out_dims}): Dimension out of range (expected to be in range of "

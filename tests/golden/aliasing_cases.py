@@ -102,7 +102,7 @@ def leaf_detach_write(torch, T, show, dev):
     x.detach()[0] = 5
     show(x, x._version)
     x.data[1] = 7
-    show(x)
+    show(x, x._version)
 
 
 def nograd_view(torch, T, show, dev):
