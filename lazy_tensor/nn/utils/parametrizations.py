@@ -27,8 +27,15 @@ class _WeightNorm(Module):
 
 
 def weight_norm(module, name="weight", dim=0):
-    """name = g v / ||v||, the norm over all dimensions but dim (Salimans and Kingma 2016)."""
-    return parametrize.register_parametrization(module, name, _WeightNorm(dim), unsafe=True)
+    """name = g v / ||v||, the norm over all dimensions but dim (Salimans and Kingma 2016); loads states of the hook form too."""
+    parametrize.register_parametrization(module, name, _WeightNorm(dim), unsafe=True)
+
+    def of_hook_form(state_dict, prefix, *_):
+        for old, new in (("_g", "original0"), ("_v", "original1")):
+            if prefix + name + old in state_dict:
+                state_dict[f"{prefix}parametrizations.{name}.{new}"] = state_dict.pop(prefix + name + old)
+    module._register_load_state_dict_pre_hook(of_hook_form)
+    return module
 
 
 class _SpectralNorm(Module):
