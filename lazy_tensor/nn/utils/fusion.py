@@ -38,4 +38,7 @@ def fuse_linear_bn_eval(linear, bn):
     """A copy of linear that includes bn; both in evaluation mode."""
     if linear.training or bn.training:
         raise AssertionError("Fusion only for eval!")
+    if bn.num_features not in (linear.out_features, 1):
+        raise AssertionError("To fuse, linear.out_features == bn.num_features or bn.num_features == 1, got linear.out_features="
+                             f"{linear.out_features} and bn.num_features={bn.num_features}")
     return fuse_conv_bn_eval(linear, bn)

@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 from collections import namedtuple
+from collections.abc import Iterable
 
 import lazy_tensor as lt
 
@@ -62,6 +63,22 @@ class PackedSequence(_Fields):
         """Cast to int32."""
         return self.to(dtype=lt.int32)
 
+    def short(self):
+        """Cast to int16."""
+        return self.to(dtype=lt.int16)
+
+    def char(self):
+        """Cast to int8."""
+        return self.to(dtype=lt.int8)
+
+    def byte(self):
+        """Cast to uint8."""
+        return self.to(dtype=lt.uint8)
+
+    def is_pinned(self):
+        """Whether data is in pinned memory."""
+        return self.data.is_pinned()
+
     def pin_memory(self):
         """self: host memory needs no pinning here."""
         return self
@@ -94,7 +111,9 @@ def pack_padded_sequence(input, lengths, batch_first=False, enforce_sorted=True)
         raise RuntimeError("`lengths` array must be sorted in decreasing order when `enforce_sorted` is True. You can pass "
                            "`enforce_sorted=False` to pack_padded_sequence and/or pack_sequence to sidestep this requirement if you do "
                            "not need ONNX exportability.")
-    if not n or n[-1] <= 0:
+    if not n:
+        raise RuntimeError("Cannot pack empty tensors.")
+    if n[-1] <= 0:
         raise RuntimeError("Length of all samples has to be greater than 0, but found an element in 'lengths' that is <= 0")
     x = input.transpose(0, 1) if batch_first else input
     if x.size(1) != len(n):
@@ -140,6 +159,8 @@ def pad_sequence(sequences, batch_first=False, padding_value=0.0, padding_side="
         raise ValueError(f"padding_side should be 'left' or 'right', got {padding_side!r}")
     if isinstance(sequences, lt.Tensor):
         sequences = sequences.unbind(0)
+    if not isinstance(sequences, Iterable):
+        raise RuntimeError(f"pad_sequence: Expected iterable for input sequences, but got arg of type: {type(sequences)}")
     sequences = list(sequences)
     if not sequences:
         raise RuntimeError("pad_sequence: received an empty list of sequences")
