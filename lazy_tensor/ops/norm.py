@@ -39,6 +39,15 @@ def _affine(y, weight, bias, ndim):
     return y
 
 
+def _check_dtypes(name, input, **params):
+    """torch's RuntimeError for parameters that have neither input's dtype nor float32 beside a half type."""
+    given = {k: p.dtype for k, p in params.items() if p is not None}
+    kinds = set(given.values())
+    fits = kinds <= {input.dtype} or kinds == {np.dtype(np.float32)} and input.dtype.itemsize == 2
+    check(fits, f"{name}: mixed dtype, given input {input.dtype.name}, {', '.join(f'{k} {d.name}' for k, d in given.items())}; parameters "
+          "of input's dtype, or all of float32 for an input of a half type, would fit")
+
+
 def _check_channels(name, input, **vectors):
     told = f"{name}: given input {input.dtype.name}{list(input.shape)}"
     check(input.ndim >= 2, f"{told}; an input of at least 2 dimensions (N, C, ...) would fit")
@@ -53,6 +62,7 @@ def _batch_norm_train(input: Array, running_mean: Array | None, running_var: Arr
     """(output, new running mean, new running variance, batch mean, inverse deviation)."""
     float_only("batch_norm", input)
     _check_channels("batch_norm", input, running_mean=running_mean, running_var=running_var, weight=weight, bias=bias)
+    _check_dtypes("batch_norm", input, weight=weight, bias=bias, running_mean=running_mean, running_var=running_var)
     x = wide(input)
     axes = (0, *range(2, x.ndim))
     mean, var = _moments(x, axes)
@@ -65,9 +75,12 @@ def _batch_norm_train(input: Array, running_mean: Array | None, running_var: Arr
 
 
 @op(where=None)
-def _batch_norm_eval(input: Array, running_mean: Array, running_var: Array, weight: Array | None, bias: Array | None, eps: float):
-    float_only("batch_norm", input)
-    _check_channels("batch_norm", input, running_mean=running_mean, running_var=running_var, weight=weight, bias=bias)
+def _batch_norm_eval(input: Array, running_mean: Array, running_var: Array, weight: Array | None, bias: Array | None, eps: float,
+                     name: str = "batch_norm"):
+    float_only(name, input)
+    stats = dict(running_mean=running_mean, running_var=running_var)
+    _check_channels(name, input, **stats, weight=weight, bias=bias)
+    _check_dtypes(name, input, weight=weight, bias=bias, **(stats if name == "batch_norm" else {}))
     x = wide(input)
     inv = jax.lax.rsqrt(wide(running_var) + eps)
     y = (x - _channels(wide(running_mean), x.ndim)) * _channels(inv, x.ndim)
@@ -131,6 +144,7 @@ def _instance_norm(input: Array, running_mean: Array | None, running_var: Array 
                    momentum: Scalar, eps: float):
     float_only("instance_norm", input)
     _check_channels("instance_norm", input, running_mean=running_mean, running_var=running_var, weight=weight, bias=bias)
+    _check_dtypes("instance_norm", input, weight=weight, bias=bias)
     x = wide(input)
     axes = tuple(range(2, x.ndim))
     mean, var = _moments(x, axes, True)
@@ -149,7 +163,7 @@ def instance_norm(input, running_mean=None, running_var=None, weight=None, bias=
     if not use_input_stats:
         if running_mean is None or running_var is None:
             raise RuntimeError("instance_norm: Expected running_mean and running_var to be defined when use_input_stats is False")
-        return _batch_norm_eval(input, running_mean, running_var, weight, bias, float(eps))
+        return _batch_norm_eval(input, running_mean, running_var, weight, bias, float(eps), "instance_norm")
     size = tuple(input.shape)
     if math.prod(size[2:]) == 1:
         raise ValueError(f"Expected more than 1 spatial element when training, got input size {list(size)}")
@@ -175,6 +189,7 @@ def _group_norm_body(input, num_groups, weight, bias, eps):
           f"Expected number of channels in input to be divisible by num_groups, but got input of shape {list(input.shape)} and "
           f"num_groups={num_groups}")
     _check_channels("group_norm", input, weight=weight, bias=bias)
+    _check_dtypes("group_norm", input, weight=weight, bias=bias)
     x = wide(input)
     g = x.reshape(x.shape[0], num_groups, math.prod(x.shape[1:]) // num_groups)
     mean, var = _moments(g, (2,), True)
@@ -228,6 +243,7 @@ def _layer_norm_body(input, shape, weight, bias, eps):
     shape = (shape,) if isinstance(shape, int) else shape
     axes = _trailing("layer_norm", input, shape, weight, bias)
     float_only("layer_norm", input)
+    _check_dtypes("layer_norm", input, weight=weight, bias=bias)
     x = wide(input)
     mean, var = _moments(x, axes, True)
     inv = jax.lax.rsqrt(var + eps)
@@ -268,17 +284,14 @@ def native_layer_norm(input, normalized_shape, weight, bias, eps):
 def _rms_norm(input: Array, normalized_shape: Dims, weight: Array | None, eps: float | None):
     shape = (normalized_shape,) if isinstance(normalized_shape, int) else normalized_shape
     axes = _trailing("rms_norm", input, shape, weight)
+    float_only("rms_norm", input, complex_ok=True)
     x = wide(input)
     if eps is None:
         kind = jnp.finfo(x.dtype if is_float(x.dtype) else jnp.real(x).dtype)
         eps = float(kind.eps)
     power = jnp.mean(jnp.real(x * jnp.conj(x)), axes, keepdims=True)
     y = x * jax.lax.rsqrt(power + eps)
-    out = input.dtype
-    if weight is not None:
-        y = y * wide(weight)
-        out = jnp.promote_types(input.dtype, weight.dtype)
-    return y.astype(out)
+    return (y if weight is None else y * wide(weight)).astype(input.dtype)
 
 
 @composite(where=NN, alias=("rms_norm",))
@@ -292,12 +305,14 @@ def local_response_norm(input: Array, size: int, alpha: float = 1e-4, beta: floa
     """x / (k + alpha * mean of x^2 over `size` neighbouring channels)^beta (torch.nn.functional.local_response_norm)."""
     if input.ndim < 3:
         raise ValueError(f"Expected 3D or higher dimensionality input (got {input.ndim} dimensions)")
+    if input.dtype != np.int64:
+        float_only("local_response_norm", input)
     if input.size == 0:
         return input
-    x = wide(input)
+    x = wide(input) if is_float(input.dtype) else input.astype(np.float32)
     pads = [(0, 0, 0)] * x.ndim
     pads[1] = (size // 2, (size - 1) // 2, 0)
     square = jax.lax.pad(x * x, jnp.zeros((), x.dtype), pads)
     window = tuple(size if i == 1 else 1 for i in range(x.ndim))
     total = jax.lax.reduce_window(square, np.zeros((), x.dtype), jax.lax.add, window, (1,) * x.ndim, "VALID")
-    return (x / (total / size * alpha + k) ** beta).astype(input.dtype)
+    return (x / (total / size * alpha + k) ** beta).astype(input.dtype if is_float(input.dtype) else x.dtype)

@@ -10,7 +10,7 @@ import numpy as np
 
 from lazy_tensor.ops._common import check, is_float, pair
 from lazy_tensor.ops._define import composite, op
-from lazy_tensor.ops._nn import wide
+from lazy_tensor.ops._nn import float_only, wide
 
 NN = "nn.functional"
 
@@ -71,8 +71,8 @@ _CHAIN = 16
 
 def _max_pool_body(name, n, input, kernel_size, stride, padding, dilation, ceil_mode, indices):
     told = _spatial(name, input, n)
-    check(not jnp.iscomplexobj(input) and input.dtype != np.bool_, f"{name}: not implemented for {input.dtype.name}",
-          NotImplementedError)
+    if n == 1 and not indices or input.dtype == np.bool_ or jnp.iscomplexobj(input):  # torch pools integers in the other forms
+        float_only(name, input)
     stride = kernel_size if stride is None or stride == () else stride
     kernel, stride, padding, dilation = _ints(name, n, kernel_size=kernel_size, stride=stride, padding=padding, dilation=dilation)
     size = input.shape[-n:]
@@ -199,6 +199,8 @@ def _avg_pool_body(name, n, input, kernel_size, stride, padding, ceil_mode, coun
     stride = kernel_size if stride is None or stride == () else stride
     kernel, stride, padding = _ints(name, n, kernel_size=kernel_size, stride=stride, padding=padding)
     check(divisor_override != 0, f"{name}: divisor must be not zero")
+    if input.dtype != np.int64:
+        float_only(name, input)
     size = input.shape[-n:]
     out = _geometry(told, name, size, kernel, stride, padding, (1,) * n, ceil_mode)
     x = wide(input)
@@ -213,7 +215,7 @@ def _avg_pool_body(name, n, input, kernel_size, stride, padding, ceil_mode, coun
             c = end - start if count_include_pad else np.minimum(end, m) - np.maximum(start, 0)
             count = count * c.reshape((-1,) + (1,) * (n - 1 - axis))
     if not is_float(x.dtype):
-        return (total // count.astype(x.dtype)).astype(input.dtype)
+        return jax.lax.div(total, jnp.broadcast_to(count.astype(x.dtype), total.shape))  # towards zero, as C
     return (total / count.astype(x.dtype)).astype(input.dtype)
 
 
@@ -239,6 +241,7 @@ def avg_pool3d(input: Array, kernel_size: Dims, stride: Dims | None = None, padd
 
 
 def _lp_pool_body(name, n, input, norm_type, kernel_size, stride, ceil_mode):
+    float_only(name, input)
     told = _spatial(name, input, n)
     stride = kernel_size if stride is None else stride
     kernel, stride = _ints(name, n, kernel_size=kernel_size, stride=stride)
@@ -257,19 +260,19 @@ def _lp_pool_body(name, n, input, norm_type, kernel_size, stride, ceil_mode):
     return jnp.where(zero, 0.0 if norm_type > 0 else jnp.inf, root).astype(input.dtype)
 
 
-@op(where=NN)
+@op(where=NN, promote=("input",), to_float=True)
 def lp_pool1d(input: Array, norm_type: float, kernel_size: Dims, stride: Dims | None = None, ceil_mode: bool = False):
     """(sum of x^p)^(1/p) over each window of (N, C, L) or (C, L) (torch.nn.functional.lp_pool1d)."""
     return _lp_pool_body("lp_pool1d", 1, input, norm_type, kernel_size, stride, ceil_mode)
 
 
-@op(where=NN)
+@op(where=NN, promote=("input",), to_float=True)
 def lp_pool2d(input: Array, norm_type: float, kernel_size: Dims, stride: Dims | None = None, ceil_mode: bool = False):
     """(sum of x^p)^(1/p) over each window of (N, C, H, W) or (C, H, W) (torch.nn.functional.lp_pool2d)."""
     return _lp_pool_body("lp_pool2d", 2, input, norm_type, kernel_size, stride, ceil_mode)
 
 
-@op(where=NN)
+@op(where=NN, promote=("input",), to_float=True)
 def lp_pool3d(input: Array, norm_type: float, kernel_size: Dims, stride: Dims | None = None, ceil_mode: bool = False):
     """(sum of x^p)^(1/p) over each window of (N, C, D, H, W) or (C, D, H, W) (torch.nn.functional.lp_pool3d)."""
     return _lp_pool_body("lp_pool3d", 3, input, norm_type, kernel_size, stride, ceil_mode)
@@ -323,6 +326,7 @@ def _adaptive_avg_body(name, n, input, output_size):
 
 
 def _adaptive_max_body(name, n, input, output_size):
+    float_only(name, input)
     size = _adaptive_size(name, input, n, output_size)
     lead = input.ndim - n
     x, place = input, _flat_positions(input.shape[lead:])

@@ -50,3 +50,39 @@ def test_layer_norm_over_one_value_is_its_bias_exactly():
     y.sum().backward()
     assert y.tolist() == [[0.5], [0.5]] and mean.tolist() == x.tolist() and inv[0].item() == pytest.approx(1e-5 ** -0.5)
     assert not x.grad.any() and w.grad.tolist() == [0.0] and b.grad.tolist() == [2.0]
+
+
+F = nn.functional
+F32, F64, BF16, F16 = lt.float32, lt.float64, lt.bfloat16, lt.float16
+
+
+@pytest.mark.parametrize(("dtype", "of_params", "fits"), [(F32, F32, True), (F64, F64, True), (BF16, BF16, True), (BF16, F32, True), (F16, F32, True),
+                                                          (F64, F32, False), (F32, F64, False), (F32, BF16, False), (BF16, F16, False)])
+@pytest.mark.parametrize("call", [
+    lambda x, p: F.batch_norm(x, p, p, p, p), lambda x, p: F.batch_norm(x, p.clone(), p.clone(), training=True),
+    lambda x, p: F.layer_norm(x, (3,), p), lambda x, p: F.group_norm(x, 3, None, p),
+    lambda x, p: F.instance_norm(x.reshape(1, 3, 4), weight=p),
+], ids=["batch", "statistics", "layer", "group", "instance"])
+def test_parameters_have_the_inputs_dtype_or_are_float32_for_half_types(call, dtype, of_params, fits):
+    x, p = lt.ones(4, 3, dtype=dtype), lt.ones(3, dtype=of_params)
+    if fits:
+        assert call(x, p).dtype == dtype
+    else:
+        with pytest.raises(RuntimeError, match="mixed dtype.* would fit"):
+            call(x, p)
+
+
+def test_rms_norm_keeps_the_inputs_dtype_beside_any_weight():
+    assert F.rms_norm(lt.ones(4, 3, dtype=BF16), (3,), lt.ones(3)).dtype == BF16
+    assert F.rms_norm(lt.ones(4, 3), (3,), lt.ones(3, dtype=F64)).dtype == F32
+
+
+def test_integer_pools_are_torchs():
+    x = lt.tensor([[[-3, 0, 1, 1]]])
+    assert F.avg_pool1d(x, 2).tolist() == [[[-1, 1]]]  # division towards zero
+    assert F.lp_pool1d(x, 2, 2).dtype == F32 and F.local_response_norm(x, 2).dtype == F32
+    assert F.max_pool2d(x.int(), (1, 2)).tolist() == [[[0, 1]]]
+    for refused in (lambda: F.avg_pool1d(x.int(), 2), lambda: F.max_pool1d(x, 2), lambda: F.adaptive_max_pool1d(x, 2),
+                    lambda: F.rms_norm(x, (4,))):
+        with pytest.raises(NotImplementedError, match="not implemented for int"):
+            refused()

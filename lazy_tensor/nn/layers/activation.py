@@ -82,7 +82,7 @@ class Hardtanh(_Activation):
                 setattr(self, new, getattr(self, old))
             delattr(self, old)
         if not self.max_val > self.min_val:
-            raise AssertionError("max_val must be larger than min_val")
+            raise AssertionError(f"max_val ({self.max_val}) must be greater than min_val ({self.min_val})")
 
 
 class RReLU(_Activation):

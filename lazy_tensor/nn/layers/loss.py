@@ -59,6 +59,11 @@ class _OfPair(_Loss):
 
 
 class _OfTriplet(_Loss):
+    def __init__(self, *args, **kwargs):
+        super().__init__(*args, **kwargs)
+        if self.margin <= 0:
+            raise ValueError(f"TripletMarginLoss: expected margin to be greater than 0, got {self.margin} instead")
+
     def forward(self, anchor, positive, negative):
         """F.triplet_margin_loss."""
         return F.triplet_margin_loss(anchor, positive, negative, **{k: getattr(self, k) for k in self._pass_fields})
