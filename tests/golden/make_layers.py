@@ -1,13 +1,18 @@
-"""Writes layers.json with PyTorch: every torch.nn layer's parameters with defaults, and its repr with each option changed.
+"""Writes layers.json with PyTorch: every torch.nn layer's parameters with defaults, its repr with each option changed, and the numbers
+of tests/nn/layer_runs.py.
 
 Run with the oracle: `/work/venv/oracle/bin/python tests/golden/make_layers.py`."""
 import inspect
 import json
+import sys
 import warnings
 from pathlib import Path
 
 import torch
 from torch import nn
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "nn"))
+import layer_runs
 
 GIVEN = dict(
     in_features=4, out_features=6, in_channels=4, out_channels=6, kernel_size=3, num_features=4, num_groups=2, num_channels=4,
@@ -49,7 +54,8 @@ def main():
             except (ValueError, RuntimeError, AssertionError):
                 continue  # an option that does not go with the others
         out[name] = dict(parameters=parameters, reprs=reprs)
-    Path(__file__).with_name("layers.json").write_text(json.dumps(dict(torch=torch.__version__, layers=out)))
+    Path(__file__).with_name("layers.json").write_text(json.dumps(dict(
+        torch=torch.__version__, layers=out, values={k: layer_runs.result(torch, *v) for k, v in layer_runs.runs("torch").items()})))
 
 
 if __name__ == "__main__":
