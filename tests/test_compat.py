@@ -98,12 +98,12 @@ def test_small_modules():
     assert isinstance(pickle.loads(pickle.dumps(lt.ones(2))), lt.Tensor)
 
 
-def test_compile_gives_back_what_it_got():
+def test_compile_takes_torchs_arguments():
     from lazy_tensor import compiler
 
     def f(x):
         return x + 1
-    assert compiler.compile(f) is f and compiler.compile(mode="max-autotune", fullgraph=True)(f) is f
+    assert compiler.compile(f)(1) == 2 and compiler.compile(mode="max-autotune", fullgraph=True)(f)(1) == 2 and compiler.compile(f, disable=True) is f
     assert not compiler.is_compiling() and compiler.disable(f) is f
     with pytest.raises(RuntimeError, match="Unrecognized mode=quick"):
         compiler.compile(f, mode="quick")

@@ -19,6 +19,8 @@ class Capture:
     filled by the front end: for a node (by its first output) the inputs through which derivatives flow, and for an input
     the place on the tape that it came from."""
 
+    eager_host = True  # operations on host tensors that do not depend on placeholders run at once, as outside
+
     def __init__(self, device, what, draws=False):
         self.device, self.what, self.draws = device, what, draws
         self.masks: dict[int, int] = {}

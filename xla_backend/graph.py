@@ -70,6 +70,15 @@ class Value:
         self.pos, self.uses, self.guard = -1, 0, None
 
 
+class _Local(threading.local):
+    """What watches this thread's recording (a captured step, see `lazy_tensor.compiler`), or None."""
+
+    watch = None
+
+
+local = _Local()
+
+
 class Failed:
     """What stands in a value's `data` after its op could not be run: the error, raised again when it is asked for."""
 

@@ -9,12 +9,13 @@ donated.
 from __future__ import annotations
 
 import sys
+from collections import Counter
 
 import numpy as np
 
 from xla_backend import compile as compile_
 from xla_backend import debug, metrics
-from xla_backend.graph import Failed, Value
+from xla_backend.graph import Failed, Value, local
 from xla_backend.runtime import put
 
 _getrefcount = sys.getrefcount
@@ -55,6 +56,9 @@ def sync(device, reason: str = "sync", want: Value | None = None) -> None:
 
     After an error nothing is lost: the nodes are pending again.
     """
+    watch = local.watch
+    if watch is not None and watch.asked(reason, want):
+        return
     graph = device.graph
     with graph.lock:
         if want is not None and want.data is not None:
@@ -248,6 +252,19 @@ def _reset(kept):
         for v in node[2]:
             v.pos = -1
             v.uses = 0
+
+
+def held(nodes):
+    """ids of the values made by pending nodes that somebody holds besides these nodes."""
+    uses: Counter = Counter()
+    for node in nodes:
+        uses.update(id(v) for v in node[1] if type(v) is Value)
+    out = []
+    for node in nodes:
+        for v in node[2]:
+            if _getrefcount(v) - uses[id(v)] > _OUT_REFS:
+                out.append(id(v))
+    return out
 
 
 def lowered(device):

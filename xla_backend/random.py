@@ -36,6 +36,8 @@ class Generator:
         if rule is None:
             self._count = count + 1
             return self._seed, count
+        if callable(rule):
+            return rule(self)
         if not isinstance(rule, int):
             raise RuntimeError("vmap: called random operation while in randomness error mode. Please either use the 'same' or 'different' "
                                "randomness flags on vmap or perform the randomness operation out of vmap")

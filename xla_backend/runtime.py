@@ -11,7 +11,7 @@ from absl import logging
 
 from xla_backend import metrics
 from xla_backend._jax import x64
-from xla_backend.graph import Graph, Value, aval
+from xla_backend.graph import Graph, Value, aval, local
 
 
 class Device:
@@ -107,9 +107,10 @@ def put(array, dev: Device, copy: bool = True):
 def leaf(array, dev: Device, copy: bool = True) -> Value:
     """A value that holds data: a NumPy array at rest on the host device, a jax.Array elsewhere."""
     a = aval(array.shape, array.dtype, dev)
-    if dev.host and isinstance(array, np.ndarray):
-        return Value(a, array.copy() if copy else array)
-    return Value(a, put(array, dev, copy))
+    v = Value(a, array.copy() if copy else array) if dev.host and isinstance(array, np.ndarray) else Value(a, put(array, dev, copy))
+    if local.watch is not None:
+        local.watch.fresh[id(v)] = v
+    return v
 
 
 def synchronize() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 import numpy as np
 
 from xla_backend import metrics
-from xla_backend.graph import Failed, Value, aval
+from xla_backend.graph import Failed, Value, aval, local
 from xla_backend.program import sync
 from xla_backend.runtime import Device, put
 
@@ -12,6 +12,8 @@ from xla_backend.runtime import Device, put
 def to_host(value: Value) -> np.ndarray:
     """The value's bytes as a NumPy array that must not be written to; runs what is pending and waits."""
     data = value.data
+    if local.watch is not None:
+        local.watch.asked("a value was asked for", value)
     if data is None:
         sync(value.aval.device, "a value was asked for", value)
         data = value.data
@@ -34,4 +36,7 @@ def copy_to(value: Value, dev: Device) -> Value:
     if type(data) is Failed:
         raise data.error
     target = aval(value.aval.shape, value.aval.dtype, dev)
-    return Value(target, put(data, dev))
+    copy = Value(target, put(data, dev))
+    if local.watch is not None:
+        local.watch.copies[id(copy)] = copy, value
+    return copy

@@ -1,6 +1,7 @@
 """Learning-rate schedules (torch.optim.lr_scheduler): Python arithmetic on `param_groups`, so no schedule recompiles."""
 from __future__ import annotations
 
+import functools
 import math
 import types
 import warnings
@@ -9,6 +10,7 @@ from collections import Counter
 
 from lazy_tensor.optim.optimizer import Optimizer
 from lazy_tensor.tensor import Tensor
+from xla_backend.graph import local
 
 
 def _set(group, key, value):
@@ -22,10 +24,32 @@ def _copy(v):
     return v.clone() if isinstance(v, Tensor) else v
 
 
+def _repeated(step):
+    """`step`, which a compiled function (lt.compile) repeats at each replay."""
+    @functools.wraps(step)
+    def call(self, *args, **kwargs):
+        watch = local.watch
+        if watch is None or watch.inside:
+            return step(self, *args, **kwargs)
+        watch.inside = True
+        try:
+            result = step(self, *args, **kwargs)
+        finally:
+            watch.inside = False
+        watch.call(functools.partial(call, self, *args, **kwargs))
+        return result
+    return call
+
+
 class LRScheduler:
     """Base of schedules: `step`, `get_last_lr`, `state_dict`; a subclass gives `get_lr` (and `_get_closed_form_lr`)."""
 
     _called_within_step = False
+
+    def __init_subclass__(cls, **kw):
+        super().__init_subclass__(**kw)
+        if "step" in cls.__dict__:
+            cls.step = _repeated(cls.step)
 
     def __init__(self, optimizer, last_epoch=-1):
         if not isinstance(optimizer, Optimizer):
@@ -93,6 +117,7 @@ class LRScheduler:
         return [g["lr"] for g in self.optimizer.param_groups]
 
 
+LRScheduler.step = _repeated(LRScheduler.step)  # type: ignore[method-assign]
 _LRScheduler = LRScheduler
 
 

@@ -21,7 +21,7 @@ from lazy_tensor.modes import enable_grad, modes, no_grad
 from lazy_tensor.node import RemovableHandle
 from lazy_tensor.tensor import Tensor, _Written, assign_value, wrap
 from xla_backend import runtime
-from xla_backend.graph import Value, aval
+from xla_backend.graph import Value, aval, local
 from xla_backend.kernel import Kernel, _picker
 
 _pre_hooks: OrderedDict = OrderedDict()
@@ -312,7 +312,8 @@ class Elementwise(Optimizer):
             modes.grad = before
         return loss
 
-    def _step_group(self, group, differentiable):  # hot: once a parameter
+    def _step_group(self, group, differentiable, params=None):  # hot: once a parameter
+        """Update a group's parameters, or some of them."""
         names = self.active(group)
         flags = self.flags(group)
         head = (type(self), flags, names)
@@ -322,9 +323,12 @@ class Elementwise(Optimizer):
         state_of, counts, own = self.state, self.counts, self.per_param()
         after = None if type(self).after is Elementwise.after else self.after
         pick = _picker(names)
-        met = t = dev = h = step_value = None  # the last parameter's step count; most share one
+        met = t = dev = h = step_value = states = None  # the last parameter's step count; most share one
+        watch = local.watch
+        if watch is not None and (own or after is not None or differentiable):
+            watch.refuse(f"{type(self).__name__} keeps numbers of its own for each parameter")
         hypers: dict = {}
-        for p in group["params"]:
+        for p in group["params"] if params is None else params:
             try:
                 grad = p._grad
             except AttributeError:
@@ -350,7 +354,10 @@ class Elementwise(Optimizer):
                 made = None if own else hypers.get((t, dev))
                 if made is None:
                     made = hypers[(t, dev)] = self._hyper_value(group, t, state, dev)
-                h, step_value = made
+                    if watch is not None:
+                        made = hypers[(t, dev)] = (*made, watch.hyper(self, group, dev, made[0]))
+                h, step_value, *rest = made
+                states = rest[0] if rest else None
             gv = grad._v if grad._view is None else grad._read()
             if gv.aval is not pa:
                 raise RuntimeError(f"{type(self).__name__}: a parameter of {pa} has a gradient of {gv.aval}")
@@ -386,6 +393,8 @@ class Elementwise(Optimizer):
                     assign_value(x, v, "the optimizer's step")
             if counts:
                 state["step"]._v = step_value
+                if states is not None:
+                    states.append(state)
             if after is not None:
                 after(group, state, t)
 

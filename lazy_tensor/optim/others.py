@@ -196,7 +196,7 @@ class Adafactor(Elementwise):
     def _step_group(self, group, differentiable):
         for wide in (True, False):
             self._wide = wide
-            super()._step_group({**group, "params": [p for p in group["params"] if (p.dim() > 1) == wide]}, differentiable)
+            super()._step_group(group, differentiable, [p for p in group["params"] if (p.dim() > 1) == wide])
 
     def active(self, group):
         return ("row_var", "col_var") if self._wide else ("variance",)

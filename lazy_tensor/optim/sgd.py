@@ -34,11 +34,9 @@ class SGD(Elementwise):
         return ("momentum_buffer",) if group["momentum"] != 0 else ()
 
     def init_state(self, p, group):
-        self.__dict__.setdefault("_fresh", set()).add(id(p))
+        if self.active(group):
+            self.__dict__.setdefault("_fresh", set()).add(id(p))
         return super().init_state(p, group)
-
-    def per_param(self):
-        return bool(self.__dict__.get("_fresh"))
 
     def _step_group(self, group, differentiable):
         names = self.active(group)
@@ -52,7 +50,7 @@ class SGD(Elementwise):
         whole = group["params"]
         for part, first in (([p for p in whole if id(p) in fresh], 1.0), ([p for p in whole if id(p) not in fresh], 0.0)):
             self._first = first
-            super()._step_group({**group, "params": part}, differentiable)
+            super()._step_group(group, differentiable, part)
         self._first = 0.0
         fresh.difference_update(id(p) for p in whole)
 

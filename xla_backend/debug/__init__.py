@@ -67,6 +67,11 @@ class Record:
         return "\n".join(lines)
 
 
+def _outs(outs):
+    """The avals of an op's outputs, the first four."""
+    return ", ".join(o[1] for o in outs[:4]) + (f" and {len(outs) - 4} more" if len(outs) > 4 else "")
+
+
 def difference(new: Record, old: Record) -> str:
     """The first thing in which two programs differ, in the user's words."""
     for i, (a, b) in enumerate(zip(new.ops, old.ops, strict=False)):
@@ -75,7 +80,7 @@ def difference(new: Record, old: Record) -> str:
         if a[0] != b[0]:
             return f"op {i} is {a[0]}{at}; it was {b[0]} ({line(*b[3]) or 'unknown line'})"
         if [o[1] for o in a[2]] != [o[1] for o in b[2]]:
-            return f"{a[0]}{at} gives {', '.join(o[1] for o in a[2])}; it was {', '.join(o[1] for o in b[2])}"
+            return f"{a[0]}{at} gives {_outs(a[2])}; it was {_outs(b[2])}"
         if a[1] != b[1]:
             return f"{a[0]}{at} reads other operands: {a[1]}, it was {b[1]}"
         if [o[2] for o in a[2]] != [o[2] for o in b[2]]:

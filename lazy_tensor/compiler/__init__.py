@@ -1,4 +1,8 @@
-"""torch.compile and torch.compiler: every program is compiled by XLA already, so what is given comes back."""
+"""torch.compile and torch.compiler: a function captured as it runs and replayed as one node of a program.
+
+Rooms: `_reach` (what a function can see), `_watch` (what one run did), `_step` (the compiled function); each may import
+those before it.
+"""
 from __future__ import annotations
 
 import contextlib
@@ -10,11 +14,31 @@ __all__ = ["allow_in_graph", "compile", "cudagraph_mark_step_begin", "disable", 
 
 def compile(model: Callable | None = None, *, fullgraph: bool = False, dynamic: bool | None = None, backend: str | Callable = "inductor",
             mode: str | None = None, options: dict | None = None, disable: bool = False):
-    """The function or module itself; without one, a decorator (torch.compile).
+    """A function or module whose recording is captured and then replayed without running Python (torch.compile).
 
-    Here every operation is recorded and the whole program compiled by XLA when a value is asked for or a step ends, so
-    there is nothing more to compile; Python still runs at each call. The arguments are torch's; mode and backend choose
-    among compilers that are not here. Raises RuntimeError for both mode and options, or for an unknown mode."""
+    The first calls run as always and are watched. When two agree (the same operations, tensors read and written, numbers), later
+    calls record the whole function as one node: parameters, buffers, gradients, optimizer state, schedules and random state
+    are read and written as they are; a whole training step fits. Before each replay what the function can see is compared: shapes,
+    dtypes, devices, modes, requires_grad, Python values in arguments, closures, globals and modules; if something differs, the
+    function runs and is watched again, and `.explain()` says what it was. Prints, appends to lists and other effects of Python
+    keep a function from being captured or happen only while it is watched.
+
+    fullgraph: RuntimeError, with the user's line, when the function cannot be captured (it asks for values, as `.item()` does);
+    otherwise such a function is recorded by Python at every call. A module comes back itself, its calls captured; without
+    a model, a decorator. mode, options, backend and dynamic are accepted (each new shape is captured once). Raises RuntimeError
+    for both mode and options, or for an unknown mode.
+
+    Example::
+
+        @lt.compile
+        def step(x, y):
+            optimizer.zero_grad()
+            loss = loss_fn(model(x), y)
+            loss.backward()
+            optimizer.step()
+            scheduler.step()
+            return loss
+    """
     if mode is not None and options is not None:
         raise RuntimeError("Either mode or options can be specified, but both can't be specified at the same time.")
     if mode not in (None, "default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs"):
@@ -24,7 +48,15 @@ def compile(model: Callable | None = None, *, fullgraph: bool = False, dynamic: 
         return lambda f: compile(f, fullgraph=fullgraph, dynamic=dynamic, backend=backend, mode=mode, options=options, disable=disable)
     if not callable(model):
         raise TypeError(f"compile: a function or module fits, got {type(model).__name__}")
-    return model
+    if disable:
+        return model
+    from lazy_tensor.compiler._step import Compiled
+    from lazy_tensor.nn.module import Module
+    if isinstance(model, Module):
+        model.__dict__["_compiled_call_impl"] = Compiled(model._call_impl, fullgraph, type(model).__name__)
+        model.__dict__["_orig_mod"] = model
+        return model
+    return Compiled(model, fullgraph)
 
 
 def is_compiling() -> bool:
