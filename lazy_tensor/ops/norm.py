@@ -27,7 +27,7 @@ def _moments(x, axes, keepdims=False):
 
 def _running(old, new, momentum, n):
     """The running statistic after a batch of n values a channel: an empty one leaves it as it is."""
-    old = jnp.zeros_like(new) if old is None else wide(old)
+    old, momentum = jnp.zeros_like(new) if old is None else wide(old), jnp.asarray(momentum).astype(new.dtype)
     return jax.lax.stop_gradient(old * (1 - momentum) + new * momentum if n else old).astype(new.dtype)
 
 
@@ -58,7 +58,7 @@ def _check_channels(name, input, **vectors):
 
 @op(where=None)
 def _batch_norm_train(input: Array, running_mean: Array | None, running_var: Array | None, weight: Array | None,
-                      bias: Array | None, momentum: Scalar, eps: float):
+                      bias: Array | None, momentum: Array | Scalar, eps: float):
     """(output, new running mean, new running variance, batch mean, inverse deviation)."""
     float_only("batch_norm", input)
     _check_channels("batch_norm", input, running_mean=running_mean, running_var=running_var, weight=weight, bias=bias)
@@ -98,7 +98,8 @@ def _batch_norm(input, running_mean, running_var, weight, bias, training, moment
         if running_mean is None or running_var is None:
             raise RuntimeError("batch_norm: Expected running_mean and running_var to be defined when training=False")
         return _batch_norm_eval(input, running_mean, running_var, weight, bias, float(eps)), None, None
-    y, m, v, mean, inv = _batch_norm_train(input, running_mean, running_var, weight, bias, float(momentum), float(eps))
+    momentum = float(momentum) if isinstance(momentum, (int, float)) else momentum
+    y, m, v, mean, inv = _batch_norm_train(input, running_mean, running_var, weight, bias, momentum, float(eps))
     if running_mean is not None:
         _keep(running_mean, m)
     if running_var is not None:

@@ -86,3 +86,18 @@ def test_integer_pools_are_torchs():
                     lambda: F.rms_norm(x, (4,))):
         with pytest.raises(NotImplementedError, match="not implemented for int"):
             refused()
+
+
+def test_momentum_none_averages_over_all_batches():
+    m, x = nn.BatchNorm1d(3, momentum=None), lt.arange(12.0).reshape(4, 3)
+    for k in (1, 2, 6):
+        m(x * k)
+    assert m.running_mean.tolist() == pytest.approx([4.5 * 3, 5.5 * 3, 6.5 * 3], rel=1e-6)
+    assert m.running_var.tolist() == pytest.approx([15.0 * (1 + 4 + 36) / 3] * 3, rel=1e-6)
+
+
+@pytest.mark.parametrize("strict", [True, False])
+def test_instance_norm_without_statistics_says_what_to_do_with_those_of_a_state(strict):
+    m = nn.Sequential(nn.InstanceNorm1d(3))
+    with pytest.raises(RuntimeError, match='"0.running_mean" and "0.running_var" for InstanceNorm1d with track_running_stats=False'):
+        m.load_state_dict({"0.running_mean": lt.ones(3), "0.running_var": lt.ones(3)}, strict=strict)

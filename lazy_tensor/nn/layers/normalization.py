@@ -74,7 +74,7 @@ class _BatchNorm(_NormBase):
         if self.training and self.track_running_stats and self.num_batches_tracked is not None:
             self.num_batches_tracked.add_(1)
             if self.momentum is None:
-                average = 1.0 / float(self.num_batches_tracked)
+                average = 1.0 / self.num_batches_tracked.double()  # a tensor: the step needs no value on the host
         mean, var = self.running_mean, self.running_var
         use_batch = self.training or (mean is None and var is None)
         keep = not self.training or self.track_running_stats
@@ -133,6 +133,18 @@ class _InstanceNorm(_NormBase):
     def __init__(self, num_features, eps=1e-5, momentum=0.1, affine=False, track_running_stats=False, device=None, dtype=None, *,
                  bias=True):
         super().__init__(num_features, eps, momentum, affine, track_running_stats, device, dtype, bias=bias)
+
+    def _load_from_state_dict(self, state_dict, prefix, local_metadata, strict, missing_keys, unexpected_keys, error_msgs):
+        if local_metadata.get("version", None) is None and not self.track_running_stats:
+            found = [k for k in ("running_mean", "running_var") if prefix + k in state_dict]
+            if found:
+                name, told = type(self).__name__, " and ".join(f'"{prefix}{k}"' for k in found)
+                error_msgs.append(f"Unexpected running stats buffer(s) {told} for {name} with "
+                                  "track_running_stats=False. Remove these keys from the state_dict (before PyTorch 0.4.0 they were written "
+                                  f"without being used), or set track_running_stats=True in {name} to use them.")
+                for k in found:
+                    state_dict.pop(prefix + k)
+        super()._load_from_state_dict(state_dict, prefix, local_metadata, strict, missing_keys, unexpected_keys, error_msgs)
 
     def forward(self, input):
         """F.instance_norm."""
