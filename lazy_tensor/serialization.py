@@ -343,8 +343,14 @@ def load(f, map_location=None, pickle_module=None, *, weights_only=True, mmap=No
     if mmap and not isinstance(f, (str, os.PathLike)):
         raise ValueError("f must be a file path in order to use the mmap argument")
     if isinstance(f, (str, os.PathLike)):
+        path = os.fspath(f)
         with open(f, "rb") as file:
-            return _load(file, os.fspath(f), map_location, weights_only, mmap)
+            try:
+                return _load(file, path, map_location, weights_only, mmap)
+            except (EOFError, RuntimeError, pickle.UnpicklingError) as e:
+                if path in str(e) or len(e.args) != 1:
+                    raise
+                raise type(e)(f"{path}: {e}") from e
     if not all(hasattr(f, a) for a in ("read", "seek", "tell")):
         raise AttributeError(f"load: a path or a file with read, seek and tell fits, got {type(f).__name__}. You can only load "
                              "from a file that is seekable; read it into io.BytesIO first.")

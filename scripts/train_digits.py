@@ -141,11 +141,17 @@ def main():
     history = {"train_loss": [], "train_acc": [], "test_loss": [], "test_acc": []}
     first = 0
 
-    if args.resume and checkpoint.exists():
+    if args.resume:
+        if not checkpoint.exists():
+            raise SystemExit(f"--resume: there is no {checkpoint}; leave --resume out to start, or name the run's folder with --out")
         state = torch.load(checkpoint, map_location=device)
         model.load_state_dict(state["model"])
         optimizer.load_state_dict(state["optimizer"])
-        scheduler.load_state_dict(state["scheduler"])
+        if state["scheduler"]["total_steps"] == steps:
+            scheduler.load_state_dict(state["scheduler"])
+        else:  # more epochs than the run was planned for: the new plan's rates from here on
+            done = state["scheduler"]["last_epoch"]
+            scheduler = torch.optim.lr_scheduler.OneCycleLR(optimizer, args.lr, total_steps=steps, last_epoch=done - 1)
         torch.set_rng_state(state["rng"])
         shuffle.set_state(state["shuffle"])
         first, history = state["epoch"], state["history"]

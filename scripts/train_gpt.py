@@ -146,7 +146,9 @@ def main():
         torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, max(1, args.steps - args.warm_up), eta_min=args.lr / 10)], [args.warm_up])
     print(f"{sum(p.numel() for p in model.parameters()):,} parameters on {device}")
     first = 0
-    if args.resume and checkpoint.exists():
+    if args.resume:
+        if not checkpoint.exists():
+            raise SystemExit(f"--resume: there is no {checkpoint}; leave --resume out to start, or name the run's folder with --out")
         state = torch.load(checkpoint, map_location=device)
         model.load_state_dict(state["model"])
         optimizer.load_state_dict(state["optimizer"])

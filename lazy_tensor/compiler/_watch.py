@@ -257,7 +257,6 @@ def found(watch, before, after, sources, leaves, out_leaves, spec):
     outputs = sorted({id(v): v for v in values if v is not None}.values(), key=lambda v: order.get(id(v), -1))
     position = {id(v): k for k, v in enumerate(outputs)}
     sinks = [(*s, None if v is None else position[id(v)]) for s, v in zip(sinks, values, strict=True)]
-    del order
     grads = [(t, g is None) for t, g, _v in sources.grads.values()]
     sources.grads = old_grads = old = now = {}  # gradients that were dropped may still be held here
     watch.writes.clear()
