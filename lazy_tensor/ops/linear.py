@@ -229,7 +229,8 @@ def one_hot(input, num_classes=-1):
     if input.numel() == 0:
         check(num_classes > 0, "Can not infer total number of classes from empty tensor.")
     elif num_classes == -1:
-        check(int(input.min().item()) >= 0, "Class values must be non-negative.")
-        num_classes = int(input.max().item()) + 1
+        classes = input._host()
+        check(classes.min() >= 0, "Class values must be non-negative.")
+        num_classes = int(classes.max()) + 1
     check(num_classes >= 1, f"num_classes should be positive, got {num_classes}")
     return _one_hot(input, num_classes)
