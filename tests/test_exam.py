@@ -17,7 +17,7 @@ TOTAL = re.compile(r"^all\s+(\d+)/(\d+)\s+(\d+)/(\d+)\s", re.M)
 
 
 def cache_folder() -> Path:
-    """Programs of the exam, kept between runs apart from the library's own: some 10,000 small ones."""
+    """Programs of the exam, kept between runs apart from the library's own: thousands of small ones."""
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "xla_backend_exam"
 
 
