@@ -33,7 +33,7 @@ from lazy_tensor.func._record import emit_kernel
 from lazy_tensor.modes import modes
 from lazy_tensor.tensor import Tensor, assign_value, where, wrap
 from lazy_tensor.utils._pytree import tree_flatten, tree_unflatten
-from xla_backend import metrics, transfer
+from xla_backend import metrics, program, transfer
 from xla_backend import random as random_
 from xla_backend.graph import Value, local
 from xla_backend.kernel import Kernel
@@ -44,7 +44,7 @@ _ENTRIES = 16  # replays kept for one function (shapes, modes, Python values)
 
 def _modes():
     cast = modes.cast
-    return (modes.grad, modes.inference, modes.anomaly, None if cast is None else tuple(sorted((k, str(v)) for k, v in cast.items())),
+    return (modes.grad, modes.inference, modes.anomaly, cast and tuple(sorted((k, str(v)) for k, v in cast.items())),
             dtypes.get_default_dtype())
 
 
@@ -78,8 +78,12 @@ class Compiled:
     def __call__(self, *args, **kwargs):
         if modes.capture is not None or local.watch is not None:  # part of something that is being recorded already
             return self.fn(*args, **kwargs)
-        leaves, spec = tree_flatten((args, kwargs))
-        key = (_modes(), _signature(spec, leaves))
+        leaves = args
+        if not kwargs and all([type(x) is Tensor for x in args]):
+            key = (_modes(), *[x for t in args for x in ((t._v if t._view is None else t._read()).aval, t._gn is None)])
+        else:
+            leaves, spec = tree_flatten((args, kwargs))
+            key = (_modes(), _signature(spec, leaves))
         missed = None
         for entry in self.entries.get(key, ()):
             result = entry.replay(leaves)
@@ -93,7 +97,7 @@ class Compiled:
             self._tell("recorded again: arguments of other shapes, dtypes, devices or values, or other modes")
         if self.tries.get(key, 0) >= _TRIES and missed is None:
             return self.fn(*args, **kwargs)
-        return self._record(key, leaves, spec, args, kwargs)
+        return self._record(key, list(leaves), args, kwargs)
 
     def __get__(self, instance, owner=None):
         return self if instance is None else functools.partial(self, instance)
@@ -109,7 +113,7 @@ class Compiled:
         n = sum(map(len, self.entries.values()))
         return "\n".join([f"{self.name}: {n} captured", *self.why])
 
-    def _record(self, key, leaves, spec, args, kwargs):
+    def _record(self, key, leaves, args, kwargs):
         before = Reach([(self.name, self.fn), *[(f"argument {k}", x) for k, x in enumerate(leaves) if not isinstance(x, Tensor)]])
         device = self._device(leaves, before)
         if device is None:
@@ -325,5 +329,5 @@ class Entry:
             else:
                 out.append(item[2])
         if self.syncs:
-            _sync_step()
-        return tree_unflatten(out, spec)
+            program.sync(self.device, "the end of optimizer.step()")
+        return out[0] if spec.type is None else tree_unflatten(out, spec)
