@@ -22,6 +22,8 @@ _FITS = {"Tensor": Tensor, "int": int, "float": (float, int), "bool": bool, "str
          "Scalar": (bool, int, float, complex)}
 _TYPES = {**{b + s: b for b in _FITS for s in ("", "?", "[]", "[]?")}, "Tensor?[]": "Tensor"}
 
+ANY = "..."  # the returns of an operator whose body alone knows how many tensors there are
+
 
 class Arg:
     """One argument of a schema."""
@@ -56,7 +58,7 @@ class Arg:
 
 
 class Schema:
-    """Arguments and returns: `returns` is a tuple of "Tensor", ("Tensor[]",) for one list, or ()."""
+    """Arguments and returns: `returns` is a tuple of "Tensor", ("Tensor[]",) for one list, (ANY,), or ()."""
 
     __slots__ = ("args", "returns")
 

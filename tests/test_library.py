@@ -144,10 +144,15 @@ def test_a_body_that_jax_cannot_differentiate_asks_for_a_formula():
         return pl.pallas_call(kernel, out_shape=jax.ShapeDtypeStruct(x.shape, x.dtype), interpret=True)(x)
     op = lt.library.custom_op("h7::no_formula", body, schema="(Tensor x) -> Tensor", body="jax")
     x = lt.ones(2, requires_grad=True)
-    with pytest.raises(RuntimeError, match="h7::no_formula: jax cannot differentiate the body.*register_autograd"):
-        op(x)
-    with lt.no_grad():
-        assert op(x).tolist() == [2.0, 2.0]
+    r = op(x)
+    assert r.tolist() == [2.0, 2.0]
+    for _ in range(2):
+        with pytest.raises(RuntimeError, match="Trying to backward through h7::no_formula but .*jax cannot differentiate the body.*register_autograd"):
+            op(x).sum().backward()
+    assert lt.scan(lambda c, r: (op(c), c), x.detach(), lt.zeros(3, 1))[0].tolist() == [8.0, 8.0]
+    assert func.jvp(op, (x.detach(),), (lt.ones(2),))[1].tolist() == [2.0, 2.0]     # jax has forward mode of this kernel
+    with pytest.raises(RuntimeError, match="Trying to backward through h7::no_formula"):
+        func.vmap(func.grad(lambda t: op(t).sum()))(lt.ones(2, 2))
 
 
 def test_a_module_that_holds_an_operator_pickles_and_copies():
