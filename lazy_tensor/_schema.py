@@ -13,7 +13,7 @@ import jax
 
 from lazy_tensor import types as types_
 from lazy_tensor.devices import device
-from lazy_tensor.dtypes import dtype
+from lazy_tensor.dtypes import dtype, names
 from lazy_tensor.tensor import Tensor
 
 _BASE = {Tensor: "Tensor", jax.Array: "Tensor", int: "int", float: "float", bool: "bool", str: "str", dtype: "ScalarType",
@@ -105,7 +105,11 @@ def infer_schema(prototype_function, /, *, mutates_args=(), op_name=None) -> str
 
     Raises ValueError when an annotation is missing or not one of Tensor, int, float, bool, str, Number, dtype, device, their
     Optional and Sequence forms."""
-    fn = prototype_function
+    return (op_name or "") + str(schema_of(prototype_function, mutates_args))
+
+
+def schema_of(fn, mutates_args=()) -> Schema:
+    """The schema of a function's annotations."""
     sig = inspect.signature(fn)
 
     def fail(text):
@@ -145,7 +149,7 @@ def infer_schema(prototype_function, /, *, mutates_args=(), op_name=None) -> str
         returns = (_type_name(r),)
         if returns[0] not in ("Tensor", "Tensor[]"):
             fail(f"Return has unsupported type {r}. Tensor, a tuple of Tensors, one list of Tensors or None fit")
-    return (op_name or "") + str(Schema(args, returns))
+    return Schema(args, returns)
 
 
 _ARG = re.compile(r"^(?P<base>\w+)(?P<alias>\([a-z]\d*(!?)(?:\s*->\s*[^)]*)?\))?(?P<suffix>(?:\[\d*\])?\??(?:\[\d*\])?\??)\s+(?P<name>\w+)\s*(?:=\s*(?P<default>.+))?$")
@@ -166,9 +170,9 @@ def parse_schema(op, text, mutates_args=()) -> Schema:
         if not a or name not in _TYPES:
             raise ValueError(f"{op}: cannot read the argument {part!r} of the schema {text!r}")
         try:
-            default = inspect.Parameter.empty if a["default"] is None else ast.literal_eval(a["default"])
-        except (SyntaxError, ValueError):
-            raise ValueError(f"{op}: cannot read the default in {part!r}; Python literals fit") from None
+            default = inspect.Parameter.empty if a["default"] is None else _default(name, a["default"])
+        except (SyntaxError, ValueError, KeyError):
+            raise ValueError(f"{op}: cannot read the default in {part!r}; a Python literal (for ScalarType a dtype's name) fits") from None
         mutated = bool(a["alias"] and "!" in a["alias"]) or (mutates_args != "unknown" and a["name"] in mutates_args)
         args.append(Arg(a["name"], name, default, kwarg_only, mutated))
     r = m["returns"]
@@ -176,6 +180,12 @@ def parse_schema(op, text, mutates_args=()) -> Schema:
     if returns != ("Tensor[]",) and any(x != "Tensor" for x in returns):
         raise ValueError(f"{op}: cannot return {r}; Tensor, a tuple of Tensors, one Tensor[] or () fit")
     return Schema(args, returns)
+
+
+def _default(name, text):
+    if name == "ScalarType" and text != "None":
+        return names[text.strip().removeprefix("torch.")]
+    return ast.literal_eval(text)
 
 
 def _split(text):

@@ -17,7 +17,7 @@ from collections import namedtuple
 import jax
 from jax.custom_batching import custom_vmap
 
-from lazy_tensor._schema import ANY, infer_schema, parse_schema
+from lazy_tensor._schema import ANY, infer_schema, parse_schema, schema_of
 from lazy_tensor.autograd.function import Function
 from lazy_tensor.func._record import recorded
 from lazy_tensor.modes import enable_grad, modes, no_grad
@@ -26,8 +26,8 @@ from lazy_tensor.ops._define import Op, _generate, check_inplace, inplace
 from lazy_tensor.tensor import Tensor, _note, no_tape
 from xla_backend.graph import Failed, aval
 
-__all__ = ["CustomOp", "Library", "custom_op", "define", "impl", "infer_schema", "opcheck", "register_autograd", "register_fake",
-           "register_jvp", "register_kernel", "register_vmap"]
+__all__ = ["CustomOp", "Library", "custom_op", "define", "impl", "infer_schema", "opcheck", "register_autocast", "register_autograd",
+           "register_fake", "register_jvp", "register_kernel", "register_vmap"]
 
 _registry: dict[str, CustomOp] = {}
 _ANNOTATION = {"Tensor": "Array", "Tensor?": "Array | None", "Tensor[]": "Arrays", "Tensor?[]": "OptArrays", "int": "int", "int?": "int | None",
@@ -57,8 +57,7 @@ def custom_op(name, fn=None, /, *, mutates_args=(), device_types=None, schema=No
         raise ValueError(f"custom_op({name!r}): body must be 'tensors' or 'jax', got {body!r}")
 
     def make(fn):
-        text = infer_schema(fn, mutates_args=mutates_args) if schema is None else schema
-        op = CustomOp(name, parse_schema(name, text, mutates_args))
+        op = CustomOp(name, schema_of(fn, mutates_args) if schema is None else parse_schema(name, schema, mutates_args))
         op._add_kernel(device_types, fn, body)
         functools.update_wrapper(op, fn, updated=())
         return _publish(op)
@@ -97,6 +96,7 @@ class CustomOp:
         self._kernels: dict[str | None, _Kernel] = {}
         self._backward = self._setup = self._forward_rule = self._vmap = self._fake = None
         self._irreversible = "" if opaque else None  # why there is no gradient without a registered one
+        self._casts: dict = {}
         self._functions: dict[tuple, type] = {}
         self._fake_seen: set = set()
         self.__name__ = self._opname
@@ -173,6 +173,32 @@ class CustomOp:
         self._fake_seen.clear()
         return fn
 
+    def register_autocast(self, device_type, cast_inputs, /):
+        """Under autocast for this device type the floating point inputs are cast to the dtype cast_inputs, and autocast is off in the
+        body (torch's register_autocast)."""
+        kind, = _types_of(device_type)
+        if not isinstance(device_type, str) or kind is None:
+            raise ValueError(f"register_autocast: expected the device type 'cpu', 'xla' or 'cuda', got {device_type!r}")
+        self._casts[kind] = cast_inputs
+
+    def _under_autocast(self, *args, **kw):
+        args, kw = self._bind(args, kw)
+        device = self._device(args, kw)
+        kind = "cpu" if device is None or device.host else "xla"
+        before = modes.cast
+        if before.get(kind) is None or kind not in self._casts:
+            return self._call(*args, **kw)
+
+        def cast(x):
+            if isinstance(x, (list, tuple)):
+                return [cast(y) for y in x]
+            return x.to(self._casts[kind]) if isinstance(x, Tensor) and x.dtype.is_floating_point and x.dtype.itemsize <= 4 else x
+        modes.cast = None
+        try:
+            return self._call(*map(cast, args), **{k: cast(x) for k, x in kw.items()})
+        finally:
+            modes.cast = before
+
     def _functional(self, what):
         if self._mutated:
             raise RuntimeError(f"Cannot register {what} for non-functional operator {self!r}. Please create a functional operator and "
@@ -181,6 +207,11 @@ class CustomOp:
     # --- calls
 
     def __call__(self, *args, **kw):
+        if self._casts and modes.cast is not None:
+            return self._under_autocast(*args, **kw)
+        return self._call(*args, **kw)
+
+    def _call(self, *args, **kw):
         if kw or len(args) != len(self._positional) or self._keyword:
             args, kw = self._bind(args, kw)
         needs = False
@@ -568,6 +599,11 @@ def _find(op) -> CustomOp:
 def register_autograd(op, backward, /, *, setup_context=None, lib=None):
     """`CustomOp.register_autograd` for an operator or its name."""
     _find(op).register_autograd(backward, setup_context=setup_context)
+
+
+def register_autocast(op, device_type, cast_inputs, /, *, lib=None):
+    """`CustomOp.register_autocast` for an operator or its name."""
+    _find(op).register_autocast(device_type, cast_inputs)
 
 
 def register_jvp(op, jvp, /):

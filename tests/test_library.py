@@ -191,6 +191,15 @@ def test_mutated_arguments_are_seen_by_the_caller(device):
     a, b = lt.tensor([1.0, 5.0], device=device), lt.tensor([3.0, 2.0], device=device)
     assert swap_max(a, b).tolist() == [4.0, 7.0]
     assert (a.tolist(), b.tolist()) == ([3.0, 5.0], [1.0, 2.0])
+
+    def clipped(r):
+        t = lt.zeros_like(r)
+        accumulate(t, r)
+        swap_max(t, lt.ones_like(t))
+        return t + r
+    rows = lt.tensor([[0.0, 2.0], [3.0, 0.5]], device=device)
+    assert func.vmap(clipped)(rows).tolist() == [[1.0, 4.0], [6.0, 1.5]]
+    assert func.grad(lambda r: clipped(r).sum())(rows[0]).tolist() == [1.0, 2.0]
     with pytest.raises(RuntimeError, match="non-functional operator"):
         accumulate.register_autograd(lambda ctx, g: (g, g))
     with pytest.raises(RuntimeError, match="leaf Variable that requires grad"):
@@ -270,6 +279,32 @@ def test_kernels_by_device_type():
     op.register_kernel("xla", body="jax")(lambda x: x + 2)
     assert op(lt.zeros(1, device="xla")).tolist() == [2.0]
     assert op(lt.zeros(1)).tolist() == [1.0]
+
+
+def test_autocast_casts_the_inputs_that_were_registered():
+    seen = []
+
+    def body(x, xs):
+        seen.append((x.dtype, xs[0].dtype, lt.matmul(x, x).dtype))
+        return x + xs[0]
+    op = lt.library.custom_op("h7::cast", body, schema="(Tensor x, Tensor[] xs) -> Tensor")
+    op.register_autocast("cpu", lt.bfloat16)
+    x = lt.ones(2)
+    assert op(x, [x]).dtype == lt.float32
+    with lt.autocast("cpu", dtype=lt.float16):
+        assert op(x, [x]).dtype == lt.bfloat16
+    assert seen == [(lt.float32,) * 3, (lt.bfloat16,) * 3]     # the last: autocast is off in the body
+
+
+def test_defaults_that_are_not_literals_stay_as_they_are():
+    def body(x: Tensor, *, n: lt.types.Number = 2, to: lt.dtype = lt.float64, ks: list[int] = (1, 2)) -> Tensor:
+        return (x * n).astype(to) + ks[0]
+    op = lt.library.custom_op("h7::defaults", body, body="jax")
+    x = lt.ones(2)
+    assert (op(x).tolist(), op(x).dtype) == ([3.0, 3.0], lt.float64)
+    assert op(x, n=3.5, to=lt.float32, ks=[4]).tolist() == [7.5, 7.5]
+    same = lt.library.custom_op("h7::defaults", body, body="jax", schema="(Tensor x, *, Scalar n=2, ScalarType to=float64, int[] ks=[1, 2]) -> Tensor")
+    assert same(x).dtype == lt.float64
 
 
 def test_library_define_and_impl():

@@ -98,12 +98,7 @@ def recorded(what, fn, avals, device, *, flowing=True, draws=None, has_aux=False
             aux_leaves, aux_spec = tree_flatten(aux)
             tensors_at = [k for k, x in enumerate(aux_leaves) if isinstance(x, Tensor)]
             everything = [*leaves, *[aux_leaves[k] for k in tensors_at]]
-            for x in everything:
-                if not isinstance(x, Tensor):
-                    raise ValueError(f"{what}(f, ...): f must only return Tensors, got type {type(x)}. Return it as an auxiliary output "
-                                     "(has_aux=True), or wrap it in a tensor")
-                if x._v.aval.device is not device:
-                    raise RuntimeError(f"{what}(f, ...): f's arguments are on {device} and it returned a tensor on {x._v.aval.device}")
+            _check_outputs(what, everything, device)
             values = [x._value() for x in everything]
             sub = capture.take(values, whole)
         finally:
@@ -122,6 +117,17 @@ def recorded(what, fn, avals, device, *, flowing=True, draws=None, has_aux=False
     del out, aux, leaves, everything, values
     _restore(what, capture.writes)
     return Recorded(sub, spec, count, edges, (aux_spec, aux_leaves, tensors_at))
+
+
+def _check_outputs(what, outs, device):
+    """A function of its own: a loop variable left in `recorded` would keep a tensor that the function made, and `_restore` would take
+    it for one from outside."""
+    for x in outs:
+        if not isinstance(x, Tensor):
+            raise ValueError(f"{what}(f, ...): f must only return Tensors, got type {type(x)}. Return it as an auxiliary output "
+                             "(has_aux=True), or wrap it in a tensor")
+        if x._v.aval.device is not device:
+            raise RuntimeError(f"{what}(f, ...): f's arguments are on {device} and it returned a tensor on {x._v.aval.device}")
 
 
 def _came_from(gn, oi, first):

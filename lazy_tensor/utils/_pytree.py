@@ -74,17 +74,26 @@ def _build(spec, children):
     return t(*children)
 
 
+# The recursions are functions of the module: an inner function that calls itself is a cycle, which would keep every leaf alive
+# until the collector runs.
+
+
+def _flatten(x, leaves, is_leaf):
+    found = None if is_leaf is not None and is_leaf(x) else _children(x)
+    if found is None:
+        leaves.append(x)
+        return _LEAF
+    return TreeSpec(type(x), found[1], tuple([_flatten(c, leaves, is_leaf) for c in found[0]]))
+
+
 def tree_flatten(tree, is_leaf=None):
     """(leaves, spec) of nested containers."""
     leaves: list = []
+    return leaves, _flatten(tree, leaves, is_leaf)
 
-    def walk(x):
-        found = None if is_leaf is not None and is_leaf(x) else _children(x)
-        if found is None:
-            leaves.append(x)
-            return _LEAF
-        return TreeSpec(type(x), found[1], tuple([walk(c) for c in found[0]]))
-    return leaves, walk(tree)
+
+def _unflatten(it, spec):
+    return next(it) if spec.type is None else _build(spec, [_unflatten(it, c) for c in spec.children_specs])
 
 
 def tree_unflatten(leaves, treespec):
@@ -93,11 +102,7 @@ def tree_unflatten(leaves, treespec):
     if len(leaves) != treespec.num_leaves:
         raise ValueError(f"tree_unflatten(leaves, treespec): `leaves` has length {len(leaves)} but the spec refers to a pytree that holds "
                          f"{treespec.num_leaves} items ({treespec}).")
-    it = iter(leaves)
-
-    def walk(spec):
-        return next(it) if spec.type is None else _build(spec, [walk(c) for c in spec.children_specs])
-    return walk(treespec)
+    return _unflatten(iter(leaves), treespec)
 
 
 def tree_leaves(tree, is_leaf=None):
@@ -120,18 +125,19 @@ def tree_map(func, tree, *rests, is_leaf=None):
 def up_to(spec, tree):
     """The subtrees of `tree` where `spec` has leaves; ValueError where the containers differ."""
     out: list = []
-
-    def walk(s, x):
-        if s.type is None:
-            out.append(x)
-            return
-        found = _children(x)
-        if found is None or type(x) is not s.type or len(found[0]) != len(s.children_specs):
-            raise ValueError(f"the trees differ: {s} and {type(x).__name__}")
-        for c, y in zip(s.children_specs, found[0], strict=True):
-            walk(c, y)
-    walk(spec, tree)
+    _up_to(spec, tree, out)
     return out
+
+
+def _up_to(s, x, out):
+    if s.type is None:
+        out.append(x)
+        return
+    found = _children(x)
+    if found is None or type(x) is not s.type or len(found[0]) != len(s.children_specs):
+        raise ValueError(f"the trees differ: {s} and {type(x).__name__}")
+    for c, y in zip(s.children_specs, found[0], strict=True):
+        _up_to(c, y, out)
 
 
 def broadcast_prefix(prefix, spec):
