@@ -218,10 +218,31 @@ def test_an_object_in_scan_vmap_and_a_compiled_step(m, device):
     # In each iteration the second call follows the first.
     assert seen.flatten().tolist() == [1.0, 3.0, 5.0, 7.0]
     assert last.tolist() == [0.0 + 2 + 4 + 6]
+    assert c.read().item() == 8      # a call outside waits for those inside
     assert sorted(func.vmap(c.step)(lt.zeros(3, 1, device=device)).flatten().tolist()) == [8.0, 9.0, 10.0]
     step = lt.compile(lambda t: c.step(t) * 2)
     assert [step(x).item() for _ in range(6)] == [22.0, 24.0, 26.0, 28.0, 30.0, 32.0]
     assert c.read().item() == 17
+
+
+@needs_compiler
+@pytest.mark.parametrize("device", DEVICES)
+def test_calls_that_depend_on_nothing_of_a_loop_run_once_an_iteration(m, device):
+    c = m.classes.Counter(0)
+    x = lt.zeros(1, device=device)
+    _, total = lt.while_loop(lambda i, v: i < 5, lambda i, v: (i + 1, v + c.step(x)), (lt.tensor(0, device=device), x))
+    n = c.read()
+    assert (total.item(), n.item()) == (10.0, 5)
+    picked = lt.cond(lt.tensor(True, device=device), lambda v: c.step(v), lambda v: v, (x,))
+    assert (c.read().item(), picked.item()) == (6, 5.0)
+
+    def loss(w):
+        last, _ = lt.scan(lambda a, r: (a * w + c.step(r), a), x, lt.zeros(3, 1, device=device))
+        return last.sum()
+    w = lt.ones(1, device=device, requires_grad=True)
+    value = loss(w)
+    value.backward()                 # ((6 w) + 7) w + 8: differentiated with respect to w, not to the counter
+    assert (value.item(), w.grad.item(), c.read().item()) == (21.0, 19.0, 9)
 
 
 @needs_compiler

@@ -26,6 +26,7 @@ from lazy_tensor.library import CustomOp, _publish
 from lazy_tensor.modes import modes
 from lazy_tensor.tensor import Tensor
 from xla_backend import runtime
+from xla_backend.program import sync
 
 __all__ = ["Function", "get_compiler", "get_default_build_root", "include_paths", "load", "load_inline"]
 
@@ -510,7 +511,7 @@ class Object:
         import lazy_tensor as lt
         # The handle as a tensor goes through every method and comes back: that is what orders the calls, in and between programs.
         self._last = [lt.tensor(handle, dtype=lt.int64)]
-        self._inner = None  # (the recording, its last handle)
+        self._recorded: set = set()  # devices of recorded functions that called methods since the last call outside
         done = weakref.finalize(self, _bury, cls._delete, handle, self._last)
         done.atexit = False
 
@@ -519,9 +520,10 @@ class Object:
 
     def _call(self, op, args, kw):
         capture = modes.capture
-        token = self._last[0]
-        if capture is not None and self._inner is not None and self._inner[0]() is capture:
-            token = self._inner[1]
+        if capture is None and self._recorded:
+            _settle(self._recorded)
+        inner = {} if capture is None else _inner.setdefault(capture, {})
+        token = inner.get(id(self), self._last[0])
         like = next((x for x in (*args, *kw.values()) if isinstance(x, Tensor)), None)
         if like is not None and like.device != token.device:
             token = token.to(like.device)
@@ -529,8 +531,22 @@ class Object:
         if capture is None:
             self._last[0] = token
         else:
-            self._inner = weakref.ref(capture), token
+            inner[id(self)] = token
+            self._recorded.add(capture.device)
         return outs[0] if len(outs) == 1 else tuple(outs) if outs else None
+
+
+# The last handles of objects in the functions that are being recorded: not kept longer, a handle from there has no value outside.
+_inner: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()
+
+
+def _settle(devices):
+    """Run what recorded functions did before a call outside: no value of theirs comes out that could order the two."""
+    for d in devices:
+        sync(d, "a call of a C++ object after calls in a recorded function")
+    runtime.synchronize()
+    jax.effects_barrier()
+    devices.clear()
 
 
 _buried: list = []
