@@ -341,6 +341,8 @@ def test_wrong_calls_and_signatures_are_refused():
         lt.library.custom_op("name", lambda x: x, schema="(Tensor x) -> Tensor")
     with pytest.raises(ValueError, match="Parameter x must have a type annotation"):
         lt.library.custom_op("h7::bare", lambda x: x)
+    with pytest.raises(AttributeError, match="module 'lazy_tensor.library' has no attribute 'custom_opp'; the nearest that exist: custom_op"):
+        lt.library.custom_opp
     with pytest.raises(RuntimeError, match="no operator 'h7::cub' is registered; the nearest are h7::cube"):
         lt.library.register_fake("h7::cub", cube)
 

@@ -24,6 +24,7 @@ from lazy_tensor import dtypes
 from lazy_tensor._schema import ANY, Arg, Schema, parse_schema
 from lazy_tensor.library import CustomOp, _publish
 from lazy_tensor.modes import modes
+from lazy_tensor.ops._define import missing
 from lazy_tensor.tensor import Tensor
 from xla_backend import runtime
 from xla_backend.program import sync
@@ -597,3 +598,6 @@ def _method(name, op):
     method.__name__ = name
     method.__doc__ = f"The handler {op._qualname}{op._schema}, where self is the object's handle."
     return method
+
+
+__getattr__ = missing("utils.cpp_extension", globals())
