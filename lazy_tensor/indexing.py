@@ -12,6 +12,7 @@ import numpy as np
 
 from lazy_tensor.ops._define import check_inplace, op
 from lazy_tensor.tensor import Tensor, assign_
+from xla_backend.graph import local
 
 # (input shape, structure of the index) -> starts met; None once more than one was.
 _met: dict = {}
@@ -346,15 +347,17 @@ def _int_at(i, shape, dim):
 
 
 def _is_static(shape, spec, starts):
-    """Whether these starts go into the configuration: so until a second set of starts is met in the same place."""
-    key = (shape, spec)
-    met = _met.get(key)
+    """Whether these starts go into the configuration: so until a second set of starts is met in the same place (by this replica:
+    all replicas must decide alike)."""
+    here = local.replica
+    table, key = (_met, (shape, spec)) if here is None else (here[1].met, (shape, spec, here[0]))
+    met = table.get(key)
     if met == starts:
         return True
-    if met is None and key not in _met:
-        _met[key] = starts
+    if met is None and key not in table:
+        table[key] = starts
         return True
-    _met[key] = None
+    table[key] = None
     return False
 
 

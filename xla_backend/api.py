@@ -53,7 +53,7 @@ def manual_seed(seed: int, device=None) -> None:
 
 
 def launch(fn: Callable, args: tuple = (), start_method: str = "spawn", debug_single_process: bool = False) -> None:
-    """fn(0, *args): run fn in every replica, of which there is one for now."""
+    """fn(ordinal, *args) in every replica, one on each core (only the first with debug_single_process)."""
     from xla_backend.distributed.xla_multiprocessing import spawn
     spawn(fn, args=args, nprocs=1 if debug_single_process else None, start_method=start_method)
 

@@ -100,18 +100,22 @@ def stitched(nodes, leaves, live):
     return program, kinds
 
 
-def lower(device, nodes, leaves, live, donated):
-    """(jax's Lowered, the number of packed scalar arguments) of a program."""
+def lower(device, nodes, leaves, live, donated, world=None):
+    """(jax's Lowered, the number of packed scalar arguments) of a program; over all cores of a world of replicas if given."""
+    sharding = device.sharding if world is None else world.sharding
     function, kinds = stitched(nodes, leaves, live)
     counts = [0, 0, 0]
     for _c, ins, *_ in nodes:
         for v in ins:
             if type(v) is not Value:
                 counts[0 if type(v) is float else 2 if type(v) is complex else 1] += 1
-    structs = [jax.ShapeDtypeStruct((n,), t, sharding=device.sharding)
+    structs = [jax.ShapeDtypeStruct((n,), t, sharding=sharding)
                for n, t in zip(counts, (np.float64, np.int64, np.complex128), strict=True) if n]
     offset = len(structs)
-    structs += [jax.ShapeDtypeStruct(v.aval.shape, v.aval.dtype, sharding=device.sharding) for v in leaves]
+    structs += [jax.ShapeDtypeStruct(v.aval.shape, v.aval.dtype, sharding=sharding) for v in leaves]
+    if world is not None:
+        spec = jax.sharding.PartitionSpec()
+        function = jax.shard_map(function, mesh=world.mesh, in_specs=spec, out_specs=spec, check_vma=False)
     function.__name__ = function.__qualname__ = "step"
     with x64(True):
         with metrics.timer("trace"):
@@ -120,13 +124,13 @@ def lower(device, nodes, leaves, live, donated):
             return traced.lower(), offset
 
 
-def build(device, nodes, leaves, live, positions, dead, reason):
-    """Trace, lower and compile a program; logs why it is new."""
+def build(device, nodes, leaves, live, positions, dead, reason, world=None):
+    """Trace, lower and compile a program (over all cores of a world of replicas if given); logs why it is new."""
     record = debug.Record(device, nodes, leaves, live, reason)
     donated = _donations(leaves, live, dead)
     started = time.perf_counter()
     try:
-        lowered, _ = lower(device, nodes, leaves, live, donated)
+        lowered, _ = lower(device, nodes, leaves, live, donated, world)
         with x64(True), metrics.timer("compile"):
             executable = lowered.compile()
     except Exception as e:

@@ -71,9 +71,10 @@ class Value:
 
 
 class _Local(threading.local):
-    """What watches this thread's recording (a captured step, see `lazy_tensor.compiler`), or None."""
+    """What watches this thread's recording (a captured step, see `lazy_tensor.compiler`), and (rank, world) in a replica."""
 
     watch = None
+    replica = None
 
 
 local = _Local()

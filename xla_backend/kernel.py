@@ -33,24 +33,27 @@ def _struct(a):
 class Kernel:
     """A jax function of fixed input avals (device left out): name, jaxpr, output avals, vjp plans."""
 
-    __slots__ = ("name", "ins", "outs", "jaxpr", "call", "plans", "configs", "residuals", "differentiable", "chain")
+    __slots__ = ("name", "ins", "outs", "jaxpr", "call", "plans", "configs", "residuals", "differentiable", "chain",
+                 "axes", "digest")
 
-    def __init__(self, name, fn, ins, residuals="auto", differentiable=True):
-        """Trace fn (arrays -> tuple of arrays) at `ins` (a tuple of avals without device)."""
+    def __init__(self, name, fn, ins, residuals="auto", differentiable=True, axes=None):
+        """Trace fn (arrays -> tuple of arrays) at `ins` (a tuple of avals without device).
+
+        axes: ((name, size), ...) of the collectives in it (xla_backend.replicas)."""
         with metrics.timer("trace"), x64(True):
-            jaxpr = jax.make_jaxpr(fn)(*map(_struct, ins))
+            jaxpr = jax.make_jaxpr(fn, axis_env=axes)(*map(_struct, ins))
         metrics.counters["traces"] += 1
-        self._init(name, jaxpr, ins, residuals, differentiable)
+        self._init(name, jaxpr, ins, residuals, differentiable, axes)
 
     @classmethod
-    def of_jaxpr(cls, name, jaxpr, ins):
+    def of_jaxpr(cls, name, jaxpr, ins, axes=None):
         """A kernel from a closed jaxpr."""
         self = cls.__new__(cls)
-        self._init(name, jaxpr, ins, "auto", True)
+        self._init(name, jaxpr, ins, "auto", True, axes)
         return self
 
-    def _init(self, name, jaxpr, ins, residuals, differentiable):
-        self.name, self.ins, self.jaxpr = name, ins, jaxpr
+    def _init(self, name, jaxpr, ins, residuals, differentiable, axes):
+        self.name, self.ins, self.jaxpr, self.axes, self.digest = name, ins, jaxpr, axes, None
         self.outs = tuple(aval(o.shape, o.dtype) for o in jaxpr.out_avals)
         fn = jaxpr_as_fun(jaxpr)
         fn = _named(fn, name)
@@ -148,7 +151,7 @@ class Plan:
             leaves, tree = jax.tree_util.tree_flatten(vjp)
             return (*outs, *leaves)
 
-        traced = jax.make_jaxpr(forward)(*map(_struct, ins))
+        traced = jax.make_jaxpr(forward, axis_env=kernel.axes)(*map(_struct, ins))
         jaxpr, consts = traced.jaxpr, traced.consts
         in_index = {v: i for i, v in enumerate(jaxpr.invars)}
         # Double backward starts again from the inputs (allow_save=False): outputs are then recomputed too.
@@ -213,7 +216,7 @@ class Plan:
         in_ids, out_ids = sorted(in_ids), sorted(out_ids)
         with_res = self.mode == "save"
         args = [*(ins[i] for i in in_ids), *(kernel.outs[i] for i in out_ids), *(res_avals if with_res else ()), *ct_avals]
-        bwd = jax.make_jaxpr(make(in_ids, out_ids, with_res))(*map(_as_struct, args))
+        bwd = jax.make_jaxpr(make(in_ids, out_ids, with_res), axis_env=kernel.axes)(*map(_as_struct, args))
         dce, used = dce_jaxpr(bwd.jaxpr, [True] * len(bwd.jaxpr.outvars),
                               instantiate=[False] * (len(args) - len(ct_avals)) + [True] * len(ct_avals))
         n_in, n_o = len(in_ids), len(out_ids)
@@ -222,7 +225,7 @@ class Plan:
         used_res = [k for k in range(len(mids)) if used[n_in + n_o + k]] if with_res else []
         self.n_res = len(used_res)
         bins = tuple(aval(a.shape, a.dtype, None, getattr(a, "weak", False)) for a, u in zip(args, used, strict=True) if u)
-        self.bwd = Kernel.of_jaxpr(kernel.name + "_backward", ClosedJaxpr(dce, bwd.consts), bins)
+        self.bwd = Kernel.of_jaxpr(kernel.name + "_backward", ClosedJaxpr(dce, bwd.consts), bins, kernel.axes)
         self.fwd = kernel
         if used_res:
             keep = [True] * n_out + [False] * (len(jaxpr.outvars) - n_out)
@@ -237,7 +240,7 @@ class Plan:
             def run(*a):
                 o = jaxpr_as_fun(closed)(*a)
                 return (*o[:n_out], *(o[p] for p in perm))
-            self.fwd = Kernel.of_jaxpr(kernel.name, jax.make_jaxpr(run)(*map(_struct, ins)), ins)
+            self.fwd = Kernel.of_jaxpr(kernel.name, jax.make_jaxpr(run, axis_env=kernel.axes)(*map(_struct, ins)), ins, kernel.axes)
         elif with_res:
             self.mode = "recompute"
         idx = (*self.saved_ins, *(len(ins) + o for o in self.saved_outs),

@@ -88,7 +88,11 @@ def sync(device, reason: str = "sync", want: Value | None = None) -> None:
                     start = stop
         except BaseException as e:
             left = [n for n in nodes if n is not None]
-            if isinstance(e, Exception) and not isinstance(e, debug.OutOfMemoryError):
+            if device.world is not None:
+                for node in left:
+                    for v in node[2]:
+                        v.data = Failed(e)
+            elif isinstance(e, Exception) and not isinstance(e, debug.OutOfMemoryError):
                 _isolate(device, left, reason)
             else:
                 pending[0:0] = left
@@ -147,6 +151,19 @@ def _run(device, nodes, reason, whole=False):
             if cuts:
                 nodes[:] = kept
                 return cuts
+        if device.world is not None:
+            rank, world = device.world
+            together = [node[0].kernel.axes is not None for node in kept]
+            if any(together):
+                if not world.run(rank, key, kept, leaves, scalars, live, positions, dead, reason, whole):
+                    nodes[:] = kept
+                    return tuple(i for i in range(1, len(kept)) if together[i] or together[i - 1]) or (len(kept),)
+                metrics.counters["nodes_run"] += len(kept)
+                return None
+            for v in leaves:
+                if hasattr(v.data, "whole"):
+                    v.data = v.data.array()
+            dead = ()
         variant = _find(key, positions, dead)
         if variant is None:
             variant = compile_.build(device, kept, leaves, live, positions, dead, reason)

@@ -64,4 +64,39 @@ class Generator:
         return chosen
 
 
-default = Generator()
+class _Default(Generator):
+    """The default stream; a replica's thread has one of its own (`own`)."""
+
+    def __init__(self):
+        self._mine = threading.local()
+        super().__init__()
+
+    def own(self, seed, count):
+        """Give this thread its own state."""
+        self._mine.state = [seed, count]
+
+    def _state(self):
+        return getattr(self._mine, "state", None) or self._main
+
+    @property
+    def _seed(self):
+        return self._state()[0]
+
+    @_seed.setter
+    def _seed(self, value):
+        self._state()[0] = value
+
+    @property
+    def _count(self):
+        return self._state()[1]
+
+    @_count.setter
+    def _count(self, value):
+        self._state()[1] = value
+
+    @property
+    def _main(self):
+        return self.__dict__.setdefault("_shared", [0, 0])
+
+
+default = _Default()

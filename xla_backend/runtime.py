@@ -18,7 +18,7 @@ class Device:
     """One place where values live: kind `"xla"` (an accelerator core, or a CPU core where there is none) or
     `"cpu"` (host memory)."""
 
-    __slots__ = ("kind", "index", "jax_device", "graph", "sharding", "public", "host")
+    __slots__ = ("kind", "index", "jax_device", "graph", "sharding", "public", "host", "world")
 
     def __init__(self, kind, index, jax_device):
         self.kind, self.index, self.jax_device = kind, index, jax_device
@@ -26,6 +26,7 @@ class Device:
         self.sharding = jax.sharding.SingleDeviceSharding(jax_device)
         self.host = kind == "cpu"
         self.public = None  # the front end's own device object
+        self.world = None   # (rank, xla_backend.replicas.World) while a replica runs on it
 
     def __repr__(self):
         return "cpu" if self.host else f"{self.kind}:{self.index}"
@@ -53,6 +54,16 @@ def xla_devices() -> list:
         raise RuntimeError(
             f"XLA_BACKEND_DEVICE asks for {platform!r}, and jax finds no such device here: {e}. "
             "Unset it to take what jax finds, or install jax for that device.") from e
+
+
+def cores(wanted: int | None = None) -> int:
+    """How many cores replicas can have, at most `wanted`; on CPU, virtual ones are made if no device has been used yet."""
+    if wanted is not None and wanted > 1 and not _devices and _platform() in (None, "cpu") and os.environ.get("JAX_PLATFORMS", "cpu") == "cpu":
+        try:
+            jax.config.update("jax_num_cpu_devices", wanted)
+        except RuntimeError:  # jax's own backends are up already
+            logging.info("the number of virtual CPU cores cannot be changed any more")
+    return min(wanted or len(xla_devices()), len(xla_devices()))
 
 
 def device(kind: str, index: int | None = None) -> Device:
@@ -84,7 +95,10 @@ def set_default_index(index: int) -> None:
 
 
 def all_devices() -> list[Device]:
-    """Every device used so far."""
+    """Every device used so far; in a replica, its own core and the host."""
+    here = getattr(local, "replica", None)
+    if here is not None:
+        return [d for d in _devices.values() if d.host or (d.kind, d.index) == ("xla", here[0])]
     return list(_devices.values())
 
 

@@ -35,6 +35,8 @@ def copy_to(value: Value, dev: Device) -> Value:
         data = value.data
     if type(data) is Failed:
         raise data.error
+    if hasattr(data, "whole"):  # a replica's part of a program over all cores
+        data = value.data = data.array()
     target = aval(value.aval.shape, value.aval.dtype, dev)
     copy = Value(target, put(data, dev))
     if local.watch is not None:

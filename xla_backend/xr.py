@@ -6,6 +6,7 @@ import os
 import jax
 
 from xla_backend import runtime as _runtime
+from xla_backend.graph import local as _local
 
 _KIND = {"gpu": "CUDA", "cuda": "CUDA", "rocm": "CUDA", "tpu": "TPU", "cpu": "CPU"}
 
@@ -29,18 +30,24 @@ def using_pjrt() -> bool:
 
 
 def world_size() -> int:
-    """The number of replicas that run the user's function: one, until several cores are driven at once."""
-    return 1
+    """The number of replicas that run the user's function: 1 outside `xmp.spawn` and `xla_backend.launch`."""
+    here = _replica()
+    return here[1].size if here else 1
+
+
+def _replica():
+    return getattr(_local, "replica", None)
 
 
 def global_ordinal() -> int:
     """This replica's number among all."""
-    return 0
+    here = _replica()
+    return here[0] if here else 0
 
 
 def local_ordinal() -> int:
     """This replica's number on its host."""
-    return 0
+    return global_ordinal()
 
 
 def process_index() -> int:

@@ -11,7 +11,7 @@ from operator import attrgetter
 import jax.numpy as jnp
 import numpy as np
 
-from lazy_tensor.modes import modes
+from lazy_tensor.modes import modes, unusual
 from lazy_tensor.node import AccumulateGrad, Node, OpNode
 from lazy_tensor.tensor import Tensor, _Packed, _plain, _snapshot, _Written, emit, emit_grad, emit_many, no_tape, wrap
 from xla_backend import graph, transfer
@@ -200,12 +200,21 @@ def run(roots, cts, retain_graph, create_graph, captures=None, accumulate=True):
                 got[slot] = g
             if wanted:
                 _accumulate(node, g, graph_mode)
+        if unusual.met and modes.after_backward:
+            calls, modes.after_backward = modes.after_backward, None
+            for call in calls:
+                call()
         return [g if g is None or graph_mode else wrap(g) for g in got]
     finally:
         modes.grad = before
         if order is not None:
             for node in order:
                 node.buf = None
+
+
+def queue_callback(call):
+    """Have call() run when the backward pass that is going on has ended."""
+    modes.after_backward = [*(modes.after_backward or ()), call]
 
 
 def _deliver(m, i, g, accs, graph_mode):

@@ -79,7 +79,7 @@ class Compiled:
         if modes.capture is not None or local.watch is not None:  # part of something that is being recorded already
             return self.fn(*args, **kwargs)
         leaves = args
-        if not kwargs and all([type(x) is Tensor for x in args]):
+        if not kwargs and all(type(x) is Tensor for x in args):
             key = (_modes(), *[x for t in args for x in ((t._v if t._view is None else t._read()).aval, t._gn is None)])
         else:
             leaves, spec = tree_flatten((args, kwargs))

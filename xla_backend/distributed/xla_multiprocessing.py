@@ -1,21 +1,31 @@
-"""torch_xla.distributed.xla_multiprocessing (`xmp`): run a function in every replica; there is one for now."""
+"""torch_xla.distributed.xla_multiprocessing (`xmp`): run a function in every replica, threads of this process."""
 from __future__ import annotations
 
 import threading
 
+from absl import logging
+
+from xla_backend import replicas, runtime
+
 
 def spawn(fn, args=(), nprocs: int | None = None, join: bool = True, daemon: bool = False, start_method: str = "spawn"):
-    """fn(0, *args), in this process.
+    """fn(ordinal, *args) in every replica, one on each core; raises the first error, with its replica noted.
 
-    nprocs: None (all devices) or 1. Raises NotImplementedError for more: several cores come with the multi-core work.
-    join=False runs it in a thread and returns that thread."""
-    if nprocs not in (None, 1):
-        raise NotImplementedError(f"xmp.spawn: nprocs={nprocs} asks for {nprocs} replicas, and running several cores at once is not there "
-                                  "yet (it comes with the multi-core issue: replicas over a mesh); nprocs=None or 1 runs on one core")
+    nprocs: how many (every core when None). More than this process has cores become as many as there are, except on CPU before
+    the first use of a device, where that many virtual cores are made. Replicas are threads of this process whatever start_method
+    says, so functions and models from a notebook work as they are. join=False runs it in the background and returns that thread."""
+    if nprocs is not None and nprocs < 1:
+        raise ValueError(f"xmp.spawn: nprocs must be at least 1, got {nprocs}")
+    if start_method not in ("spawn", "fork", "forkserver"):
+        raise ValueError(f"xmp.spawn: start_method must be spawn, fork or forkserver, got {start_method!r}")
+    n = runtime.cores(nprocs)
+    if nprocs is not None and n < nprocs:
+        logging.warning("xmp.spawn(nprocs=%d): this process has %d core(s), so %d replica(s) run; on CPU `python -m xla_backend.launch "
+                        "--nprocs %d script.py` makes virtual cores", nprocs, n, n, nprocs)
     if join:
-        fn(0, *args)
+        replicas.run(fn, args, n)
         return None
-    t = threading.Thread(target=fn, args=(0, *args), daemon=daemon, name="xla_backend replica 0")
+    t = threading.Thread(target=replicas.run, args=(fn, args, n), daemon=daemon, name="xla_backend spawn")
     t.start()
     return t
 

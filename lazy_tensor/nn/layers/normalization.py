@@ -113,6 +113,37 @@ class SyncBatchNorm(_BatchNorm):
         if input.size(1) == 0:
             raise ValueError("SyncBatchNorm number of input channels should be non-zero")
 
+    def forward(self, input):
+        """Batch normalization with the mean and variance over every replica's batch; the replicas' batches may differ in size."""
+        from xla_backend import runtime
+        if not (self.training or not self.track_running_stats) or runtime.world_size() == 1:
+            return super().forward(input)
+        import lazy_tensor as lt
+        from lazy_tensor import distributed
+        from xla_backend.core import xla_model as xm
+        self._check_input_dim(input)
+        dims = [d for d in range(input.dim()) if d != 1]
+        x = input.float() if input.dtype in (lt.float16, lt.bfloat16) else input
+        n = lt.full((1,), x.numel() / x.shape[1], dtype=x.dtype, device=x.device)
+        total = xm.all_reduce(xm.REDUCE_SUM, lt.cat([n, x.sum(dims), (x * x).sum(dims)]),
+                              groups=distributed._groups(self.process_group, "SyncBatchNorm"))
+        n, c = total[0], x.shape[1]
+        mean = total[1:1 + c] / n
+        var = total[1 + c:] / n - mean * mean
+        if self.training and self.track_running_stats:
+            with lt.no_grad():
+                self.num_batches_tracked.add_(1)
+                rate = 1.0 / self.num_batches_tracked if self.momentum is None else self.momentum
+                self.running_mean.mul_(1 - rate).add_(mean.detach().to(self.running_mean.dtype) * rate)
+                self.running_var.mul_(1 - rate).add_((var.detach() * n / (n - 1)).to(self.running_var.dtype) * rate)
+        shape = [1, c] + [1] * (input.dim() - 2)
+        y = (x - mean.view(shape)) * lt.rsqrt(var.view(shape) + self.eps)
+        if self.weight is not None:
+            y = y * self.weight.view(shape)
+        if self.bias is not None:
+            y = y + self.bias.view(shape)
+        return y.to(input.dtype)
+
     @classmethod
     def convert_sync_batchnorm(cls, module, process_group=None):
         """module with every BatchNorm in it replaced by a SyncBatchNorm of the same parameters and buffers."""

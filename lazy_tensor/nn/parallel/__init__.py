@@ -1,4 +1,4 @@
-"""torch.nn.parallel: DataParallel over the one device of this process."""
+"""torch.nn.parallel: DistributedDataParallel over replicas; DataParallel over the one device of a replica."""
 from __future__ import annotations
 
 from lazy_tensor.nn.module import Module
@@ -18,3 +18,7 @@ class DataParallel(Module):
     def forward(self, *inputs, **kwargs):
         """module(*inputs, **kwargs)."""
         return self.module(*inputs, **kwargs)
+
+
+__all__ = ["DataParallel", "DistributedDataParallel"]
+from lazy_tensor.nn.parallel.distributed import DistributedDataParallel  # noqa: E402
