@@ -37,9 +37,25 @@ def _t(x):
 # ------------------------------------------------------------------------------------------- cholesky
 
 
+@jax.custom_jvp
+def _low(x):
+    """The lower Cholesky factor of a Hermitian matrix."""
+    return jnp.linalg.cholesky(x, symmetrize_input=False)
+
+
+@_low.defjvp
+def _low_jvp(primals, tangents):
+    """dL = L P(L^-1 dA L^-H), P the lower triangle with half the diagonal (Murray 2016); dA counts by its Hermitian part off the
+    diagonal and as it is on it, as in torch."""
+    low = _low(*primals)
+    s = lax.linalg.triangular_solve(low, tangents[0], left_side=True, lower=True)
+    s = lax.linalg.triangular_solve(low, s, left_side=False, lower=True, transpose_a=True, conjugate_a=True)
+    half = jnp.tril((s + _h(s)) / 2, -1) + jnp.eye(s.shape[-1], dtype=s.dtype) * (jnp.diagonal(s, axis1=-2, axis2=-1) / 2)[..., None]
+    return low, low @ half
+
+
 def _chol(x, upper):
-    low = jnp.linalg.cholesky(x, symmetrize_input=False)
-    return _h(low) if upper else low
+    return _h(_low(x)) if upper else _low(x)
 
 
 def _raise_if(info, name, what):
@@ -63,7 +79,8 @@ publish("linalg.LinAlgError", LinAlgError)
 @op(where=LA, returns=("L", "info"))
 def cholesky_ex(input: Array, *, upper: bool = False, check_errors: bool = False):
     """(L, info): the Cholesky factor of Hermitian positive-definite matrices; info > 0 where it does not exist."""
-    r = _chol(_hermitian(_matrix(input, "cholesky", True), "U" if upper else "L"), upper)
+    x = _matrix(input, "cholesky", True)
+    r = _chol(x + lax.stop_gradient(_hermitian(x, "U" if upper else "L") - x), upper)
     return r, jnp.isnan(r).any((-1, -2)).astype(np.int32) if r.size else jnp.zeros(r.shape[:-2], np.int32)
 
 
@@ -651,66 +668,6 @@ def lstsq(A: Array, B: Array, rcond: float | None = None, *, driver: str | None 
     rank = (s > cut).sum(-1).astype(np.int64) if driver != "gels" else jnp.zeros((0,), np.int64)
     sv = s if driver in ("gelsd", "gelss") else jnp.zeros((0,), s.dtype)
     return sol[..., 0] if vector else sol, res, rank, sv
-
-
-# ------------------------------------------------------------------------------------------- ldl
-
-
-def _ldl(x, hermitian):
-    """LDL^T without pivoting beyond what 1 x 1 blocks allow: (LD, pivots)."""
-    n = x.shape[-1]
-
-    def one(a):
-        conj = jnp.conj if hermitian else (lambda v: v)
-        for j in range(n):
-            d = a[j, j]
-            col = jnp.where(np.arange(n) > j, a[:, j] / d, 0)
-            a = a - jnp.where((np.arange(n)[:, None] > j) & (np.arange(n)[None, :] > j), jnp.outer(col * d, conj(col)), 0)
-            a = a.at[:, j].set(jnp.where(np.arange(n) > j, col, a[:, j]))
-        return jnp.tril(a)
-    f = one
-    for _ in range(x.ndim - 2):
-        f = jax.vmap(f)
-    return f(x)
-
-
-@op(where=LA, returns=("LD", "pivots", "info"))
-def ldl_factor_ex(A: Array, *, hermitian: bool = False, check_errors: bool = False):
-    """(LD, pivots, info): compact L D L^T of symmetric (or Hermitian) matrices, pivots the identity."""
-    x = _matrix(A, "ldl_factor_ex", True)
-    low = jnp.tril(x)
-    full = low + (_h(jnp.tril(x, -1)) if hermitian else _t(jnp.tril(x, -1)))
-    ld = _ldl(full, hermitian)
-    piv = jnp.broadcast_to(jnp.arange(1, x.shape[-1] + 1, dtype=np.int32), x.shape[:-1])
-    return ld, piv, _info(ld)
-
-
-@composite(where=LA)
-def ldl_factor(A, *, hermitian=False, out=None):
-    """(LD, pivots): compact L D L^T."""
-    r = ldl_factor_ex(A, hermitian=hermitian)
-    return _LDL(r[0], r[1])
-
-
-from collections import namedtuple  # noqa: E402
-
-_LDL = namedtuple("ldl_factor", ["LD", "pivots"])
-
-
-@op(where=LA)
-def ldl_solve(LD: Array, pivots: Array, B: Array, *, hermitian: bool = False):
-    """X with A X = B, given the compact L D L^T of A."""
-    _matrix(LD, "ldl_solve", True)
-    check(B.ndim >= 2, "torch.linalg.ldl_solve: Expected B to have at least 2 dimensions")
-    check(B.shape[-2] == LD.shape[-1], f"linalg.ldl_solve: Incompatible shapes: {list(LD.shape)}, {list(B.shape)}")
-    batch = jnp.broadcast_shapes(LD.shape[:-2], B.shape[:-2])
-    ld, b = jnp.broadcast_to(LD, batch + LD.shape[-2:]), jnp.broadcast_to(B, batch + B.shape[-2:])
-    perm = _perm(jnp.abs(jnp.broadcast_to(pivots, batch + pivots.shape[-1:])), LD.shape[-1])
-    b = jnp.take_along_axis(b, perm[..., None], -2)
-    y = lax.linalg.triangular_solve(ld, b, left_side=True, lower=True, unit_diagonal=True)
-    y = y / jnp.diagonal(ld, axis1=-2, axis2=-1)[..., None]
-    y = lax.linalg.triangular_solve(ld, y, left_side=True, lower=True, unit_diagonal=True, transpose_a=True, conjugate_a=hermitian)
-    return jnp.take_along_axis(y, jnp.argsort(perm, -1)[..., None], -2)
 
 
 # ------------------------------------------------------------------------------------------- powers, norms, products
