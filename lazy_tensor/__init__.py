@@ -111,7 +111,11 @@ _SUBMODULES = ("nn", "optim", "utils", "amp", "func", "jit", "linalg", "fft", "s
                "compiler", "distributions", "multiprocessing", "types", "xla", "mps", "cpu", "return_types", "onnx", "profiler")
 
 
-_LATE = {"vmap": "func", **dict.fromkeys(("associative_scan", "cond", "map", "scan", "scan_layers", "while_loop"), "func._control")}
+_LATE = {"vmap": "func", **dict.fromkeys(("associative_scan", "cond", "map", "scan", "scan_layers", "while_loop"), "func._control"), "GradScaler": "amp",
+         **dict.fromkeys("""autocast_decrement_nesting autocast_increment_nesting clear_autocast_cache get_autocast_cpu_dtype get_autocast_dtype
+             get_autocast_gpu_dtype get_autocast_xla_dtype is_autocast_cache_enabled is_autocast_cpu_enabled is_autocast_enabled
+             is_autocast_xla_enabled set_autocast_cache_enabled set_autocast_cpu_dtype set_autocast_cpu_enabled set_autocast_dtype
+             set_autocast_enabled set_autocast_gpu_dtype set_autocast_xla_dtype set_autocast_xla_enabled""".split(), "amp.autocast_mode")}
 
 
 def __getattr__(name):

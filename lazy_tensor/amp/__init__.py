@@ -1,4 +1,4 @@
-"""torch.amp: autocast and GradScaler. Which ops are cast down and up is listed in `lazy_tensor.ops._define`."""
+"""torch.amp: autocast and GradScaler. Which ops are cast down and up is listed in `lazy_tensor.ops._autocast`."""
 from __future__ import annotations
 
 from lazy_tensor.amp.autocast_mode import autocast, custom_bwd, custom_fwd, is_autocast_available

@@ -20,6 +20,7 @@ from lazy_tensor import devices as device_
 from lazy_tensor import dtypes
 from lazy_tensor.modes import modes, unusual
 from lazy_tensor.node import AccumulateGrad, _next
+from lazy_tensor.ops import _autocast as _autocast_lists
 from lazy_tensor.ops import _common
 from lazy_tensor.tensor import _NEVER, Step, Tensor, as_view, assign_, emit, emit_grad, emit_many, no_tape, wrap
 from xla_backend import random as random_
@@ -117,7 +118,9 @@ class Op:
         self.kernels: dict = {}
         self.put_op = None
         self.parts: dict = {}  # the outputs of a view op that has several, as views of their own
-        self.casts = None  # "low" or "high": what autocast does to the array inputs
+        self.casts = None  # device kind -> "low" or "high": what autocast does to the array inputs
+        self.types = None  # what looks at the avals of an op's arguments (a dict by name) before promotion
+        self.values = None  # what looks at values at rest on the host before the op is recorded (ops/value_checks.py)
         self.doc = inspect.getdoc(body) or ""
 
     # --- configurations
@@ -128,6 +131,8 @@ class Op:
         if found is not None:
             return found
         ins = tuple(_flat_avals(self.params, key))
+        if self.types is not None:
+            self.types({p.name: k for p, k in zip(self.params, key, strict=True) if isinstance(k, Aval)})
         bare = []
 
         def fn(*arrays):
@@ -185,6 +190,9 @@ class Op:
                     values[p.name] = None
                     continue
                 seed, count = next(it), next(it)
+                if xp is np:  # a look at the other arguments' values
+                    values[p.name] = None
+                    continue
                 values[p.name] = jax.random.fold_in(jax.random.key(jax.lax.convert_element_type(seed, np.int64)),
                                                     jax.lax.convert_element_type(count, np.uint32))
             elif kind == DTYPE:
@@ -245,9 +253,14 @@ class Op:
         config = kernel.on(device)
         config.single = bare
         rule = self.host_rule
-        if config.host is True and rule is not None:
+        if config.host is True and (rule is not None or self.values is not None):
             def run(*arrays):
-                r = rule(**self._bind(core, arrays, np))
+                arguments = self._bind(core, arrays, np)
+                if self.values is not None:
+                    self.values(**arguments)
+                if rule is None:
+                    return None
+                r = rule(**arguments)
                 return r if isinstance(r, (tuple, list)) else (r,)
             config.host = run
         self.table[key] = config
@@ -525,7 +538,7 @@ def _put_op(op, part=None):
 
     if op.put is not None and part is None:
         def body(base, new, **static):
-            return op.put(base, jnp.broadcast_to(new, new.shape).astype(base.dtype), **static)
+            return op.put(base, new, **static)  # new has the view's dtype, which need not be base's (real, view(dtype))
     else:
         def body(base, new, **static):
             index = jnp.arange(base.size).reshape(base.shape)
@@ -534,10 +547,43 @@ def _put_op(op, part=None):
                 where = where[part]
             if jnp.iscomplexobj(where) or where.dtype != index.dtype:
                 raise RuntimeError(f"{op.name}: cannot write through this view")
-            return base.reshape(-1).at[where.reshape(-1)].set(new.astype(base.dtype).reshape(-1)).reshape(base.shape)
+            return _last_wins(base, where, new)
     body.__signature__ = inspect.Signature(params)
     body.__name__ = op.name + "_write"
     return Op(body)
+
+
+def _last_wins(base, where, new):
+    """base with the elements of new at the flat addresses `where`; of several for one address the last is kept."""
+    where = where.reshape(-1)
+    last = jnp.full(base.size, -1, where.dtype).at[where].max(jnp.arange(where.size, dtype=where.dtype))
+    new = new.astype(base.dtype).reshape(-1)
+    if not new.size:
+        return base
+    return jnp.where(last >= 0, new[jnp.maximum(last, 0)], base.reshape(-1)).reshape(base.shape)
+
+
+def _scatter_last(base: Array, where: Array, new: Array):
+    return _last_wins(base, where, new)
+
+
+def _addresses(base: Array):
+    return jnp.arange(base.size).reshape(base.shape)
+
+
+_scatter_op = _address_op = None
+
+
+def write_overlapping(base, steps, new):
+    """base with the region that `steps` lead to replaced by new, where one of the steps shows an element more than once:
+    only that region is written (a step at a time, stale copies of an element would be written over it)."""
+    global _scatter_op, _address_op
+    if _scatter_op is None:
+        _scatter_op, _address_op = Op(_scatter_last, name="overlapping_write"), Op(_addresses, differentiable=False)
+    where = _address_op.slow((base,))
+    for step in steps:
+        where = wrap(step.read(where)._value())
+    return _scatter_op.slow((base, where, new))
 
 
 # ------------------------------------------------------------------------------------------- small parts
@@ -675,21 +721,12 @@ def _autocast(op, args):
 
 
 def _cast_one(op, x):
-    target = modes.cast.get("cpu" if x._v.aval.device.host else "xla")
-    if target is None or x._v.aval.dtype.name not in ("float32", "float16", "bfloat16"):
+    kind = "cpu" if x._v.aval.device.host else "xla"
+    target = modes.cast.get(kind)
+    way = op.casts.get(kind)
+    if target is None or way is None or x._v.aval.dtype.name not in ("float32", "float16", "bfloat16"):
         return x
-    return x.to(target if op.casts == "low" else dtypes.names["float32"])
-
-
-# What autocast casts down, and up (torch's CUDA lists).
-CAST_LOW = frozenset("""linear matmul mm bmm mv addmm addmv addbmm baddbmm conv1d conv2d conv3d conv_transpose1d
-    conv_transpose2d conv_transpose3d scaled_dot_product_attention lstm gru rnn lstm_cell gru_cell rnn_tanh_cell
-    rnn_relu_cell prelu einsum multi_dot chain_matmul""".split())
-CAST_HIGH = frozenset("""softmax log_softmax softmin cross_entropy nll_loss mse_loss l1_loss smooth_l1_loss huber_loss kl_div
-    binary_cross_entropy_with_logits poisson_nll_loss cosine_embedding_loss hinge_embedding_loss soft_margin_loss
-    triplet_margin_loss multi_margin_loss layer_norm group_norm norm vector_norm cdist pdist cumsum cumprod prod renorm
-    exp expm1 log log10 log1p log2 pow rsqrt reciprocal erfinv acos asin cosh sinh tan sum logsumexp softplus
-    cosine_similarity dist""".split())
+    return x.to(target if way == "low" else dtypes.names["float32"])
 
 
 # ------------------------------------------------------------------------------------------- generated calls
@@ -754,7 +791,7 @@ def _generate(op):
             if p.kind == DIMS or (p.kind == SIZE):
                 w(f"    if type({p.name}) is list: {p.name} = tuple({p.name})")
         w("    try:")
-        if op.name in CAST_LOW or op.name in CAST_HIGH:
+        if op.casts is not None:
             w("        if unusual.met and modes.cast is not None: raise KeyError")
         key, ins, gs, edges = [], [], [], []
         optional = False
@@ -899,6 +936,7 @@ def _write_out(name, result, out):
     if modes.grad and (out.requires_grad or result.requires_grad):
         raise RuntimeError(f"{name}(): functions with out=... arguments don't support automatic differentiation, but one of "
                            "the arguments requires grad.")
+    _check_single(out)
     a, b = result._v.aval, out._v.aval
     if a.device is not b.device:
         raise RuntimeError(f"{name}: Expected out tensor to be on {a.device}, but found {b.device}")
@@ -926,6 +964,15 @@ def check_inplace(t, name):
     if modes.grad and type(t._gn) is AccumulateGrad:
         raise RuntimeError("a leaf Variable that requires grad is being used in an in-place operation. "
                            f"({name} on a tensor of {list(t.shape)}; wrap it in no_grad())")
+    if t._view is not None and name not in _UNIFORM:
+        _check_single(t)
+
+
+_UNIFORM = ("zero_", "fill_")  # what they write is the same wherever an element is seen
+
+
+def _check_single(t):
+    """Raise where an expanded tensor, of which one element is seen in several places, would be written to."""
     w = t._view
     if w is not None and w.root is not None and any(s.op.name in ("expand", "expand_as", "broadcast_to") for s in w.chain.steps):
         from lazy_tensor import strides
@@ -995,10 +1042,7 @@ def op(body=None, *, name=None, where="", alias=(), method=False, inplace=False,
     made = Op(body, name=re.sub(r"\W", "_", public), promote=promote, to_float=to_float, differentiable=differentiable,
               residuals=residuals, view=view, put=put, host=host, returns=returns, creation=creation, out=has_out, path=path,
               where=where)
-    if made.name in CAST_LOW:
-        made.casts = "low"
-    elif made.name in CAST_HIGH:
-        made.casts = "high"
+    made.casts = _autocast_lists.casts(made.name)
     made.module = body.__module__
     made.inplace, made.method, made.aliases = bool(inplace), method, tuple(alias) if not isinstance(alias, str) else (alias,)
     ops[f"{body.__module__}:{path}"] = made
