@@ -391,6 +391,8 @@ def _host(config, ins):
             args.append(v)
     out = []
     results = rule(*args)
+    if results is None:
+        return None
     for a, r in zip(config.outs, results, strict=True):
         r = np.ascontiguousarray(r, a.dtype)
         if r.shape != a.shape:
@@ -595,10 +597,24 @@ _MADE = {
 }
 
 
+_OVERLAPPING = frozenset(("expand", "unfold", "as_strided"))  # view ops that may show an element more than once
+
+
 def _replay_write(root, steps, new):
     """root's value with the region of the view (root through steps) replaced by new."""
     if not steps:
         return new
+    for i, step in enumerate(steps):
+        if step.op.name in _OVERLAPPING:
+            from lazy_tensor.ops._define import write_overlapping
+            base = _plain(root)
+            for s in steps[:i]:
+                base = _plain(s.read(base))
+            new = write_overlapping(base, steps[i:], new)
+            steps = steps[:i]
+            if not steps:
+                return new
+            break
     chain = [_plain(root)]
     for step in steps[:-1]:
         chain.append(_plain(step.read(chain[-1])))
@@ -864,6 +880,9 @@ class Tensor:
 
     def detach_(self):
         """Take it off the tape in place; returns self."""
+        if self._is_view():
+            raise RuntimeError("Can't detach views in-place. Use detach() instead. (detach_ on a view of a tensor of "
+                               f"{list(self._base.shape)})")
         self._gn = None
         return self
 

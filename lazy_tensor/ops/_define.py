@@ -936,7 +936,7 @@ def _write_out(name, result, out):
     if modes.grad and (out.requires_grad or result.requires_grad):
         raise RuntimeError(f"{name}(): functions with out=... arguments don't support automatic differentiation, but one of "
                            "the arguments requires grad.")
-    _check_single(out)
+    check_single(out)
     a, b = result._v.aval, out._v.aval
     if a.device is not b.device:
         raise RuntimeError(f"{name}: Expected out tensor to be on {a.device}, but found {b.device}")
@@ -965,13 +965,13 @@ def check_inplace(t, name):
         raise RuntimeError("a leaf Variable that requires grad is being used in an in-place operation. "
                            f"({name} on a tensor of {list(t.shape)}; wrap it in no_grad())")
     if t._view is not None and name not in _UNIFORM:
-        _check_single(t)
+        check_single(t)
 
 
-_UNIFORM = ("zero_", "fill_")  # what they write is the same wherever an element is seen
+_UNIFORM = ("zero_", "fill_", "__setitem__")  # what they write is the same wherever an element is seen, or they look themselves
 
 
-def _check_single(t):
+def check_single(t):
     """Raise where an expanded tensor, of which one element is seen in several places, would be written to."""
     w = t._view
     if w is not None and w.root is not None and any(s.op.name in ("expand", "expand_as", "broadcast_to") for s in w.chain.steps):
