@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from lazy_tensor.ops._define import check_inplace, op
+from lazy_tensor.ops._define import check_inplace, check_single, op
 from lazy_tensor.tensor import Tensor, assign_
 from xla_backend.graph import local
 
@@ -419,6 +419,7 @@ def setitem(self, index, value):
         from lazy_tensor import creation
         value = creation.tensor(value, dtype=self.dtype, device=self.device) if not isinstance(value, (int, float, complex, bool)) else value
     if arrays:
+        check_single(self)
         if not isinstance(value, Tensor):
             from lazy_tensor.ops import core
             value = core.fill(self.new_empty(()) if hasattr(self, "new_empty") else _zero(self), value)

@@ -396,6 +396,9 @@ def _run_pre_hooks(node, buf, graph_mode):
             if r is not None:
                 if not isinstance(r, Tensor):
                     raise TypeError(f"hook should return None or a Tensor, got {type(r).__name__}")
+                if r.shape != tensors[index].shape:
+                    raise RuntimeError(f"hook {getattr(hook, '__name__', hook)!r} has changed the size of value: from "
+                                       f"{list(tensors[index].shape)} to {list(r.shape)}")
                 tensors[index] = r
     out = [t if t is None or graph_mode else t._value() for t in tensors]
     return out[0] if node.n == 1 else out

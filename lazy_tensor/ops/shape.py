@@ -141,7 +141,8 @@ def _cast_bits(x, dtype):
         y = lax.bitcast_convert_type(x, dtype)
         return y.reshape(*x.shape[:-1], -1)
     r = b // a
-    return lax.bitcast_convert_type(x.reshape(*x.shape[:-1], -1, r), dtype)
+    y = lax.bitcast_convert_type(x.reshape(*x.shape[:-1], -1, r), dtype)
+    return lax.optimization_barrier(y)  # XLA:CPU merges u16 -> f32 -> u8 into one bitcast of the wrong shape
 
 
 def _bits(self, dtype):
