@@ -1,0 +1,11 @@
+"""torch.autograd.functional: outcomes are torch's."""
+from __future__ import annotations
+
+import pytest
+from func_check import check, names
+
+
+@pytest.mark.parametrize("device", ["cpu", "xla"])
+@pytest.mark.parametrize(("group", "name"), names("functional"))
+def test_as_torch(group, name, device):
+    check(group, name, device)
