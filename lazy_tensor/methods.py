@@ -10,7 +10,7 @@ from lazy_tensor import devices as device_
 from lazy_tensor.modes import modes
 from lazy_tensor.ops import _define, core
 from lazy_tensor.ops._define import check_inplace, publish
-from lazy_tensor.tensor import Tensor, as_view, assign_, no_tape, wrap
+from lazy_tensor.tensor import Tensor, _leave, as_view, assign_, no_tape, wrap
 
 
 def _parse_to(args, kw):
@@ -147,7 +147,8 @@ def resize_(self, *size, memory_format=None):
     out = np.zeros(n, flat.dtype)
     out[:min(n, flat.size)] = flat[:n]
     t = creation._array(out.reshape(size), None, self.device, copy=False)
-    self._v, self._view = t._v, None
+    _leave(self)
+    self._v = t._v
     return self
 
 

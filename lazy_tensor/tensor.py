@@ -60,7 +60,7 @@ class Storage:
     """What aliasing tensors share, and the `_view` of their root: `version` counts the writes that the tape sees, `writes` those
     through `.data` too; the root's layout."""
 
-    __slots__ = ("version", "writes", "chain")
+    __slots__ = ("version", "writes", "chain", "stand_in")
     root = None
     made = None
     tracked = True
@@ -500,6 +500,28 @@ def assign_(t, r, name="assign", since=_NEVER):
     return t
 
 
+def _leave(t):
+    """Take t out of its storage, which views of t keep: they find a stand-in as their root when they next read or write."""
+    w = t._view
+    t._view = None
+    if w is not None and w.root is None:
+        w.stand_in = wrap(t._v)
+        w.stand_in._view = w
+        if type(t._gn) is not AccumulateGrad:
+            w.stand_in._gn, w.stand_in._oi = t._gn, t._oi
+        w.writes += 1  # so that views look
+
+
+def _rooted(w):
+    """The root of an alias; one that has left its storage is replaced by its stand-in."""
+    stand_in = getattr(w.storage, "stand_in", None)
+    if stand_in is not None and w.root is not stand_in:
+        if type(w) is SubView and w.base is w.root:
+            w.base = stand_in
+        w.root = stand_in
+    return w.root
+
+
 def assign_value(t, v, name):
     """Rebind a tensor outside the tape to a value of its aval (what an optimizer does)."""
     w = t._view
@@ -540,7 +562,7 @@ def _refs_of_storage(t):
 
 def _write_through(t, w, r, name, since):
     """Write r into the storage that view t aliases."""
-    root = w.root
+    root = _rooted(w)
     if root._v.guard is _SHARED:
         with no_tape():
             value = _replay_write(root, w.chain.steps, r)
@@ -692,6 +714,7 @@ class Tensor:
         w = self._view
         root = w.root
         if root is not None and w.seen != w.storage.writes:
+            root = _rooted(w)
             if type(w) is SubView:
                 w.base._read()
                 t, steps = _plain(w.base), w.chain.steps[len(w.base._view.chain.steps):]
@@ -895,8 +918,9 @@ class Tensor:
     def data(self, other):
         if not isinstance(other, Tensor):
             raise TypeError(f"Variable data has to be a tensor, but got {type(other).__name__}")
-        self._v = other._value()
-        self._view = None
+        value = other._value()
+        _leave(self)
+        self._v = value
         as_view(self, other, None, Detached)
 
     # --- identity and copying

@@ -103,3 +103,16 @@ def test_a_hook_may_not_change_the_shape(leaf):
     (x if leaf else y).register_hook(lambda g: lt.ones(5))
     with pytest.raises(RuntimeError, match="has changed the size of value"):
         y.sum().backward()
+
+
+def test_views_keep_the_old_storage_when_data_is_replaced():
+    b = lt.zeros(2, 2)
+    v, d = b[0], b.detach()
+    b.data = lt.ones(2, 2)
+    v.add_(5)
+    assert b.tolist() == [[1, 1], [1, 1]] and v.tolist() == [5, 5] and d.tolist() == [[5, 5], [0, 0]]
+    w = v[1:]
+    w.mul_(2)
+    assert v.tolist() == [5, 10] and d.tolist() == [[5, 10], [0, 0]]
+    b.add_(1)
+    assert b.tolist() == [[2, 2], [2, 2]] and v.tolist() == [5, 10]
