@@ -1045,7 +1045,8 @@ def op(body=None, *, name=None, where="", alias=(), method=False, inplace=False,
     made.casts = _autocast_lists.casts(made.name)
     made.module = body.__module__
     made.inplace, made.method, made.aliases = bool(inplace), method, tuple(alias) if not isinstance(alias, str) else (alias,)
-    ops[f"{body.__module__}:{path}"] = made
+    key = f"{body.__module__}:{path}"
+    ops[key if key not in ops else f"{key}:{body.__name__}"] = made  # several bodies may share a name
     fn = _generate(made)
     _register(fn, public, where, alias, method, inplace)
     return fn

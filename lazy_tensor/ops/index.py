@@ -25,19 +25,6 @@ def _unscalar(*xs):
     return tuple(x.reshape(1) if x.ndim == 0 else x for x in xs)
 
 
-def _known_bounds(input, dim, index):
-    """torch's error for an index out of bounds, where its values are on the host already (on a device it is not known)."""
-    if not isinstance(index, Tensor) or not isinstance(input, Tensor) or not isinstance(dim, int) or not -input.dim() <= dim < input.dim():
-        return
-    data = index._value().data
-    if type(data) is np.ndarray and data.size and data.dtype.kind in "iu":
-        d = dim % input.dim()
-        n = input.shape[d]
-        low, high = int(data.min()), int(data.max())
-        if low < 0 or high >= n:
-            raise RuntimeError(f"index {high if high >= n else low} is out of bounds for dimension {d} with size {n}")
-
-
 @op(where=None, name="gather")
 def _gather(input: Array, dim: int, index: Array):
     d = norm_dim(dim, input.ndim)
@@ -58,7 +45,6 @@ def _gather(input: Array, dim: int, index: Array):
 @composite(method=True)
 def gather(input, dim, index, *, sparse_grad=False, out=None):
     """The elements that index names along dim (torch.gather)."""
-    _known_bounds(input, dim, index)
     r = _gather(input, dim, index)
     return r if out is None else _write_out("gather", r, out)
 
@@ -120,7 +106,6 @@ def _scatter_op(input: Array, dim: int, index: Array, src: Array | Scalar, reduc
 @composite(method=True, inplace=True)
 def scatter(input, dim, index, src=None, *, value=None, reduce=None, out=None):
     """input with src (a tensor or number) written where index says along dim (torch.scatter)."""
-    _known_bounds(input, dim, index)
     src = value if src is None else src
     if reduce is not None:
         if reduce not in ("add", "multiply"):

@@ -49,10 +49,10 @@ def _along(kind, name, argument="index", negative=False):
 
 
 for _name, _kind in (("index_select", IndexError), ("index_add", RuntimeError), ("index_copy", IndexError), ("index_fill", IndexError),
-                     ("index_reduce", IndexError), ("gather", RuntimeError), ("scatter_src", RuntimeError), ("scatter", RuntimeError),
-                     ("scatter_value", RuntimeError), ("scatter_add", RuntimeError), ("scatter_reduce", RuntimeError)):
-    if any(k.split(":")[1].split(".")[-1] == _name for k in _define.ops):
-        _of(_name)(_along(_kind, _name, negative=_name == "index_fill"))
+                     ("index_reduce", IndexError), ("gather", RuntimeError), ("scatter", RuntimeError), ("scatter_add", RuntimeError),
+                     ("scatter_reduce", RuntimeError)):
+    _of(_name)(_along(_kind, _name, negative=_name == "index_fill"))
+_of("take_along_dim")(_along(RuntimeError, "take_along_dim", "indices", True))
 
 
 @_of("take", "put")
@@ -97,12 +97,12 @@ def _classes(input, target, ignore_index, **kw):
 
 @_of("floor_divide", "remainder", "fmod")
 def _divided(input, other):
-    if np.asarray(input).dtype.kind in "iu" and np.asarray(other).dtype.kind in "iu" and not np.all(other):
+    if np.asarray(input).dtype.kind in "iu" and np.asarray(other).dtype.kind in "iu" and np.size(input) and not np.all(other):
         raise RuntimeError("ZeroDivisionError")
 
 
 @_of("div")
-def _rounded(input, other, rounding_mode):
+def _rounded(input, other, rounding_mode=None):
     if rounding_mode is not None:
         _divided(input, other)
 
