@@ -412,6 +412,11 @@ def _same_place(t, arrays):
 def setitem(self, index, value):
     """tensor[index] = value (broadcast, cast to the tensor's dtype)."""
     check_inplace(self, "__setitem__")
+    if type(value) is complex and not self.dtype.is_complex:
+        if not value.imag:
+            value = value.real
+        else:
+            raise RuntimeError(f"value cannot be converted to type {self.dtype} without overflow: {value} (__setitem__)")
     spec, starts, arrays = _parse(self, index)
     if _empty_bool(spec):
         return

@@ -61,6 +61,8 @@ def _run(call, name, input, p, training, inplace, dims=-1):
     p = _p(name, p)
     if training and p:
         _float(name, input)
+    if not training or p == 0:
+        return input  # itself, as torch gives it
     r = call(input, p, bool(training), dims)
     return write(input, r, name + "_") if inplace and r is not input else r
 

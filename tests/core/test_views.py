@@ -116,3 +116,18 @@ def test_views_keep_the_old_storage_when_data_is_replaced():
     assert v.tolist() == [5, 10] and d.tolist() == [[5, 10], [0, 0]]
     b.add_(1)
     assert b.tolist() == [[2, 2], [2, 2]] and v.tolist() == [5, 10]
+
+
+def test_a_complex_number_does_not_go_into_a_real_tensor():
+    x = lt.ones(2, 2)
+    for index in ((0, 0), lt.tensor([True, False])):
+        with pytest.raises(RuntimeError, match="cannot be converted to type"):
+            x[index] = 1j
+    x[0, 0] = 2 + 0j
+    assert x.tolist() == [[2, 1], [1, 1]]
+
+
+@pytest.mark.parametrize(("p", "training"), [(0.5, False), (0.0, True)])
+def test_dropout_that_drops_nothing_gives_its_input(p, training):
+    x = lt.ones(2, requires_grad=True)
+    assert lt.nn.functional.dropout(x, p, training) is x
