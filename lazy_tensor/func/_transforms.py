@@ -78,6 +78,8 @@ def _tensors(name, tree):
     for x in leaves:
         if not isinstance(x, Tensor):
             raise RuntimeError(f"{name}: expected the differentiated inputs to be Tensors, got {type(x)}")
+        if x.dtype.np.kind not in "fcV" and name in ("grad", "vjp"):
+            raise RuntimeError(f"{name}: only Tensors of floating point and complex dtype can require gradients, got {x.dtype}")
     if not leaves:
         raise RuntimeError(f"{name}: expected at least one Tensor to differentiate by, got an empty container")
     return leaves, spec

@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 
 from lazy_tensor.func._record import apply, device_of, recorded
-from lazy_tensor.tensor import Tensor
+from lazy_tensor.tensor import Tensor, assign_
 from lazy_tensor.utils._pytree import broadcast_prefix, tree_flatten, tree_unflatten
 from xla_backend.graph import aval
 from xla_backend.random import Draw
@@ -17,9 +17,10 @@ def vmap(func, in_dims=0, out_dims=0, randomness="error", *, chunk_size=None):
     """func over an added dimension of its arguments, as one program (torch.func.vmap).
 
     in_dims: the dimension of each argument that is mapped over (an int, None for an argument that all examples share, or a
-    container of these in the arguments' structure). out_dims: where the mapped dimension goes in the results. randomness:
+    container of these in the arguments' structure). out_dims: where the mapped dimension goes in the results (None for one that does
+    not depend on mapped arguments). randomness:
     "error" (random operations raise), "same" or "different" for the examples. chunk_size: at most so many examples at once.
-    Returns a function; keyword arguments are mapped over dimension 0. Raises ValueError when sizes or structures do not fit.
+    Returns a function; all examples share its keyword arguments. An in-place write to an argument reaches the caller's. Raises ValueError when sizes or structures do not fit.
 
     Example::
 
@@ -54,7 +55,7 @@ def _arguments(name, in_dims, args, kwargs):
         raise ValueError(f"vmap({name}, in_dims={in_dims}, ...)(<inputs>): in_dims is not compatible with the structure of `inputs`. "
                          f"in_dims has structure {tree_flatten(in_dims)[1]} but inputs has structure {spec}.")
     kw_flat, kw_spec = tree_flatten(kwargs)
-    leaves, dims = flat + kw_flat, dims + [0 if isinstance(x, Tensor) else None for x in kw_flat]
+    leaves, dims = flat + kw_flat, dims + [None] * len(kw_flat)
     sizes = []
     for k, (x, d) in enumerate(zip(leaves, dims, strict=True)):
         if d is None:
@@ -96,19 +97,24 @@ def _mapped(func, flat, dims, specs, size, out_dims, randomness, name):
         a = t._value().aval
         avals.append(aval(a.shape[:d] + a.shape[d + 1:], a.dtype, device))
 
+    written: list[int] = []
+
     def run(*holders):
         leaves = list(flat)
         for k, h in zip(at, holders, strict=True):
             leaves[k] = h
-        return _call(func, leaves, specs)
+        before = [h._value() for h in holders]
+        out = _call(func, leaves, specs)
+        written[:] = [j for j, (h, v) in enumerate(zip(holders, before, strict=True)) if h._value() is not v]
+        return out, [holders[j] for j in written]
 
     draws = {"error": "error", "same": None, "different": max(size, 1)}[randomness]
-    r = recorded("vmap", run, avals, device, flowing=[t._gn is not None for t in tensors], draws=draws,
+    r = recorded("vmap", run, avals, device, flowing=[t._gn is not None for t in tensors], draws=draws, has_aux=True,
                  check=lambda out: _outputs(name, out_dims, out))
-    axes = tuple(_outputs(name, out_dims, tree_unflatten(r.sub.outs, r.spec)))
+    axes = (*_outputs(name, out_dims, tree_unflatten(r.sub.outs[:r.outs], r.spec)), *[in_axes[j] for j in written])
     ndims = [a.ndim for a in r.sub.out_avals]
     for d, n in zip(axes, ndims, strict=True):
-        if not -n - 1 <= d <= n:
+        if d is not None and not -n - 1 <= d <= n:
             raise IndexError(f"vmap({name}, ..., out_dims={out_dims}): Dimension out of range (expected to be in range of "
                              f"[{-n - 1}, {n}], but got {d})")
     scalars = r.sub.scalars
@@ -128,7 +134,9 @@ def _mapped(func, flat, dims, specs, size, out_dims, randomness, name):
         scalars[k] = Draw(scalars[k])
         scalars[k].stride = stride * size
     outs = apply("vmap", r, transform, (in_axes, axes, size, moving), tensors)
-    return tree_unflatten(outs, r.spec)
+    for j, t in zip(written, outs[r.outs:], strict=True):
+        assign_(tensors[j], t, "vmap")
+    return tree_unflatten(outs[:r.outs], r.spec)
 
 
 def _outputs(name, out_dims, out):
@@ -141,7 +149,7 @@ def _outputs(name, out_dims, out):
     dims = broadcast_prefix(out_dims, spec)
     if dims is None and isinstance(out_dims, tuple) and len(out_dims) == 1 and spec.type is None:
         dims = list(out_dims)
-    if dims is None or not all(isinstance(d, int) for d in dims):
+    if dims is None or not all(d is None or isinstance(d, int) for d in dims):
         raise ValueError(f"vmap({name}, ..., out_dims={out_dims}): `out_dims` must be an int or a (potentially nested) tuple of ints in the "
                          f"structure of the outputs, which is {spec}.")
     return dims
@@ -157,4 +165,4 @@ def _chunked(func, flat, dims, specs, size, out_dims, randomness, chunk, name):
     columns = [tree_flatten(p)[0] for p in parts]
     spec = tree_flatten(parts[0])[1]
     axes = _outputs(name, out_dims, parts[0])
-    return tree_unflatten([lt.cat(list(col), d) for col, d in zip(zip(*columns, strict=True), axes, strict=True)], spec)
+    return tree_unflatten([col[0] if d is None else lt.cat(list(col), d) for col, d in zip(zip(*columns, strict=True), axes, strict=True)], spec)

@@ -37,10 +37,6 @@ KNOWN = {
     **dict.fromkeys(("jacobian_empty", "jacobian_empty_strict", "jacobian_empty_create_graph", "jacobian_empty_vectorize"),
                     "an empty input gives an empty Jacobian; torch raises"),
     "grad_none_leaf": "RuntimeError where torch raises ValueError",
-    "grad_of_integers": "zeros where torch raises RuntimeError",
     "grad_complex": "view_as_real of the result raises RuntimeError",
     "jvp_complex": "view_as_real of the result raises RuntimeError",
-    "out_dims_none": "ValueError: None in out_dims is refused",
-    "kwargs_are_shared": "keyword arguments are mapped over dimension 0; torch passes them whole",
-    "argument_written_is_seen_outside": "a write to an argument under vmap does not reach the caller's tensor",
 }
