@@ -1,11 +1,12 @@
 """torch.distributions: densities, draws and divergences as programs on our tensors.
 
 Rooms: `constraints`, `distribution` (base classes) <- `transforms` <- the families `continuous`, `gamma`, `discrete`,
-`multivariate_normal` <- `transformed` <- `kl`. torch's own module of each distribution (`distributions.normal`, ...) is
+`further`, `multivariate_normal`, `matrix` <- `transformed` <- `kl`. torch's own module of each distribution (`distributions.normal`, ...) is
 there as well.
 """
 from __future__ import annotations
 
+import difflib as _difflib
 import sys as _sys
 import types as _types
 
@@ -17,6 +18,7 @@ from .discrete import (
     Categorical,
     Geometric,
     Multinomial,
+    NegativeBinomial,
     OneHotCategorical,
     OneHotCategoricalStraightThrough,
     Poisson,
@@ -24,23 +26,29 @@ from .discrete import (
     RelaxedOneHotCategorical,
 )
 from .distribution import Distribution, ExponentialFamily, Independent
-from .gamma import Beta, Chi2, Dirichlet, Exponential, Gamma
+from .further import ContinuousBernoulli, GeneralizedPareto, VonMises
+from .gamma import Beta, Chi2, Dirichlet, Exponential, FisherSnedecor, Gamma
 from .kl import kl_divergence, register_kl
+from .matrix import LKJCholesky, LowRankMultivariateNormal, Wishart
 from .multivariate_normal import MultivariateNormal
-from .transformed import InverseGamma, Kumaraswamy, LogNormal, MixtureSameFamily, Pareto, TransformedDistribution, Weibull
+from .transformed import InverseGamma, Kumaraswamy, LogisticNormal, LogNormal, MixtureSameFamily, Pareto, TransformedDistribution, Weibull
 from .transforms import (
     AbsTransform,
     AffineTransform,
+    CatTransform,
     ComposeTransform,
+    CorrCholeskyTransform,
     CumulativeDistributionTransform,
     ExpTransform,
     IndependentTransform,
     LowerCholeskyTransform,
+    PositiveDefiniteTransform,
     PowerTransform,
     ReshapeTransform,
     SigmoidTransform,
     SoftmaxTransform,
     SoftplusTransform,
+    StackTransform,
     StickBreakingTransform,
     TanhTransform,
     Transform,
@@ -58,6 +66,9 @@ _MODULES = {
     "one_hot_categorical": ("OneHotCategorical", "OneHotCategoricalStraightThrough"), "pareto": ("Pareto",), "poisson": ("Poisson",),
     "relaxed_bernoulli": ("RelaxedBernoulli",), "relaxed_categorical": ("RelaxedOneHotCategorical",), "studentT": ("StudentT",),
     "transformed_distribution": ("TransformedDistribution",), "uniform": ("Uniform",), "weibull": ("Weibull",),
+    "negative_binomial": ("NegativeBinomial",), "continuous_bernoulli": ("ContinuousBernoulli",), "fishersnedecor": ("FisherSnedecor",),
+    "generalized_pareto": ("GeneralizedPareto",), "lkj_cholesky": ("LKJCholesky",), "logistic_normal": ("LogisticNormal",),
+    "lowrank_multivariate_normal": ("LowRankMultivariateNormal",), "von_mises": ("VonMises",), "wishart": ("Wishart",),
     "constraint_registry": ("biject_to", "transform_to"),
 }
 for _name, _members in _MODULES.items():
@@ -67,5 +78,6 @@ for _name, _members in _MODULES.items():
 
 
 def __getattr__(name):
-    raise AttributeError(f"module 'torch.distributions' has no attribute {name!r} here; there are "
-                         + ", ".join(sorted(n for n, v in globals().items() if isinstance(v, type))))
+    near = _difflib.get_close_matches(name, [n for n in globals() if not n.startswith("_")], 3, 0.6)
+    raise AttributeError(f"module 'lazy_tensor.distributions' has no attribute {name!r}"
+                         + (f"; the nearest that exist: {', '.join(near)}" if near else ""))

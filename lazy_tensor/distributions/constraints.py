@@ -168,6 +168,14 @@ class _LowerCholesky(Constraint):
         return (value.tril() == value).flatten(-2).all(-1) & (value.diagonal(0, -2, -1) > 0).all(-1)
 
 
+class _CorrCholesky(Constraint):
+    event_dim = 2
+
+    def check(self, value):
+        eps = lt.finfo(value.dtype).eps * value.shape[-1] * 10  # 10 is torch's tolerance
+        return lower_cholesky.check(value) & ((value.norm(dim=-1) - 1).abs() < eps).all(-1)
+
+
 class _Square(Constraint):
     event_dim = 2
 
@@ -208,11 +216,37 @@ class _Independent(Constraint):
         return f"Independent({self.base_constraint!r}, {self.n})"
 
 
+class _Stack(Constraint):
+    """One constraint for each index along dim."""
+
+    def __init__(self, cseq, dim=0):
+        self.cseq, self.dim = list(cseq), dim
+        self.is_discrete = any(c.is_discrete for c in self.cseq)
+        self.event_dim = max(c.event_dim for c in self.cseq) + (dim + max(c.event_dim for c in self.cseq) < 0)
+
+    def check(self, value):
+        return lt.stack([c.check(v) for c, v in zip(self.cseq, value.unbind(self.dim), strict=True)], self.dim)
+
+
+class _Cat(Constraint):
+    """One constraint for each of the lengths that dim is cut into."""
+
+    def __init__(self, cseq, dim=0, lengths=None):
+        self.cseq, self.dim = list(cseq), dim
+        self.lengths = [1] * len(self.cseq) if lengths is None else list(lengths)
+        self.is_discrete, self.event_dim = any(c.is_discrete for c in self.cseq), max(c.event_dim for c in self.cseq)
+
+    def check(self, value):
+        return lt.cat([c.check(v) for c, v in zip(self.cseq, value.split(self.lengths, self.dim), strict=True)], self.dim)
+
+
 dependent = _Dependent()
+cat, stack = _Cat, _Stack
 boolean, one_hot, real, simplex = _Boolean(), _OneHot(), _Real(), _Simplex()
 nonnegative_integer, positive_integer = IntegerGreaterThan(0), IntegerGreaterThan(1)
 positive, nonnegative, unit_interval = GreaterThan(0.0), GreaterThanEq(0.0), Interval(0.0, 1.0)
 lower_triangular, lower_cholesky, square, symmetric = _LowerTriangular(), _LowerCholesky(), _Square(), _Symmetric()
+corr_cholesky = _CorrCholesky()
 positive_definite, positive_semidefinite = _PositiveDefinite(), _PositiveSemidefinite()
 integer_interval, greater_than, greater_than_eq, less_than = IntegerInterval, GreaterThan, GreaterThanEq, LessThan
 interval, half_open_interval, multinomial, independent = Interval, HalfOpenInterval, _Multinomial, _Independent

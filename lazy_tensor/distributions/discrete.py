@@ -6,7 +6,7 @@ import math
 import lazy_tensor as lt
 from lazy_tensor.dtypes import Size
 from lazy_tensor.nn import functional as F
-from lazy_tensor.ops.distributions import draw_bernoulli, draw_binomial, draw_categorical, draw_poisson, draw_uniform
+from lazy_tensor.ops.distributions import draw_bernoulli, draw_binomial, draw_categorical, draw_gamma, draw_poisson, draw_uniform
 
 from . import constraints
 from .distribution import (
@@ -465,3 +465,41 @@ class RelaxedOneHotCategorical(Distribution):
         score = logits - v * self.temperature
         score = (score - score.logsumexp(-1, keepdim=True)).sum(-1)
         return score + math.lgamma(k) + self.temperature.log() * (k - 1) - v.sum(-1)
+
+
+class NegativeBinomial(_Binary):
+    """The number of successes of probability probs before total_count failures (torch.distributions.NegativeBinomial)."""
+
+    arg_constraints = {"total_count": constraints.greater_than_eq(0), "probs": constraints.half_open_interval(0.0, 1.0),
+                       "logits": constraints.real}
+    support = constraints.nonnegative_integer
+
+    def __init__(self, total_count, probs=None, logits=None, validate_args=None):
+        self.total_count, = self._set(probs, logits, total_count)
+        self.total_count = self.total_count.type_as(self._param)
+        super().__init__(self._param.size(), validate_args=validate_args)
+
+    @property
+    def mean(self):
+        return self.total_count * self.logits.exp()
+
+    @property
+    def mode(self):
+        return ((self.total_count - 1) * self.logits.exp()).floor().clamp(min=0.0)
+
+    @property
+    def variance(self):
+        return self.mean / lt.sigmoid(-self.logits)
+
+    def sample(self, sample_shape=Size()):
+        shape = self._extended_shape(sample_shape)
+        with lt.no_grad():
+            rate = draw_gamma(self.total_count.expand(self._batch_shape), shape) * self.logits.exp()
+            return draw_poisson(rate, shape)
+
+    def log_prob(self, value):
+        self._validate_sample(value)
+        n = self.total_count
+        none = n + value == 0
+        norm = lt.lgamma(1.0 + value) + lt.lgamma(n) - lt.lgamma(n + value)
+        return n * F.logsigmoid(-self.logits) + value * F.logsigmoid(self.logits) - lt.where(none, 0.0, norm)

@@ -1,5 +1,7 @@
-"""The gamma distribution and its relatives: exponential, chi-squared, beta, Dirichlet."""
+"""The gamma distribution and its relatives: exponential, chi-squared, beta, Dirichlet, F."""
 from __future__ import annotations
+
+import math
 
 import lazy_tensor as lt
 from lazy_tensor.dtypes import Size
@@ -7,7 +9,7 @@ from lazy_tensor.nn import functional as F
 from lazy_tensor.ops.distributions import draw_dirichlet, draw_exponential, draw_gamma
 
 from . import constraints
-from .distribution import ExponentialFamily, broadcast_all
+from .distribution import Distribution, ExponentialFamily, broadcast_all
 
 
 class Gamma(ExponentialFamily):
@@ -192,3 +194,40 @@ class Beta(ExponentialFamily):
         a, b = self.concentration1, self.concentration0
         return (lt.lgamma(a) + lt.lgamma(b) - lt.lgamma(a + b) - (a - 1) * lt.digamma(a) - (b - 1) * lt.digamma(b)
                 + (a + b - 2) * lt.digamma(a + b))
+
+
+class FisherSnedecor(Distribution):
+    """The F distribution: the ratio of two chi-squared draws, each over its degrees of freedom (torch.distributions.FisherSnedecor)."""
+
+    arg_constraints = {"df1": constraints.positive, "df2": constraints.positive}
+    support = constraints.positive
+    has_rsample = True
+
+    def __init__(self, df1, df2, validate_args=None):
+        self.df1, self.df2 = broadcast_all(df1, df2)
+        super().__init__(self.df1.size(), validate_args=validate_args)
+
+    @property
+    def mean(self):
+        df2 = lt.where(self.df2 <= 2, math.nan, self.df2)
+        return df2 / (df2 - 2)
+
+    @property
+    def mode(self):
+        return lt.where(self.df1 <= 2, math.nan, (self.df1 - 2) / self.df1 * self.df2 / (self.df2 + 2))
+
+    @property
+    def variance(self):
+        df2 = lt.where(self.df2 <= 4, math.nan, self.df2)
+        return 2 * df2 ** 2 * (self.df1 + df2 - 2) / (self.df1 * (df2 - 2) ** 2 * (df2 - 4))
+
+    def rsample(self, sample_shape=Size()):
+        shape = self._extended_shape(sample_shape)
+        below = (draw_gamma(self.df2 * 0.5, shape) / self.df2).clamp(min=lt.finfo(self.df2.dtype).tiny)
+        return (draw_gamma(self.df1 * 0.5, shape) / self.df1 / below).clamp(min=lt.finfo(self.df1.dtype).tiny)
+
+    def log_prob(self, value):
+        self._validate_sample(value)
+        a, b, ratio = self.df1 * 0.5, self.df2 * 0.5, self.df1 / self.df2
+        return (lt.lgamma(a + b) - lt.lgamma(a) - lt.lgamma(b) + a * ratio.log() + (a - 1) * value.log()
+                - (a + b) * lt.log1p(ratio * value))

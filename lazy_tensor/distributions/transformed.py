@@ -11,7 +11,7 @@ from .continuous import Normal, Uniform
 from .discrete import Categorical
 from .distribution import Distribution, Independent, broadcast_all, sum_rightmost
 from .gamma import Exponential, Gamma
-from .transforms import AffineTransform, ComposeTransform, ExpTransform, PowerTransform, SigmoidTransform, Transform
+from .transforms import AffineTransform, ComposeTransform, ExpTransform, PowerTransform, SigmoidTransform, StickBreakingTransform, Transform
 
 
 class TransformedDistribution(Distribution):
@@ -339,3 +339,25 @@ class MixtureSameFamily(Distribution):
             values = self._component_distribution.sample(sample_shape)
             index = which.reshape(tuple(which.shape) + (1,) * (len(event) + 1)).expand(tuple(which.shape) + (1,) + event)
             return values.gather(n, index).squeeze(n)
+
+
+class LogisticNormal(TransformedDistribution):
+    """Points of a simplex: a normal vector through stick breaking (torch.distributions.LogisticNormal)."""
+
+    arg_constraints = {"loc": constraints.real, "scale": constraints.positive}
+    support = constraints.simplex
+    has_rsample = True
+
+    def __init__(self, loc, scale, validate_args=None):
+        base = Normal(loc, scale, validate_args=validate_args)
+        super().__init__(base if base.batch_shape else base.expand([1]), StickBreakingTransform(), validate_args=validate_args)
+
+    @property
+    def loc(self):
+        """The normal vector's mean."""
+        return self.base_dist.base_dist.loc
+
+    @property
+    def scale(self):
+        """The normal vector's deviations."""
+        return self.base_dist.base_dist.scale

@@ -479,6 +479,137 @@ class LowerCholeskyTransform(Transform):
         return y.tril(-1) + lt.diag_embed(y.diagonal(0, -2, -1).log())
 
 
+class PositiveDefiniteTransform(Transform):
+    """From square matrices to positive definite ones: L L^T of LowerCholeskyTransform's L."""
+
+    domain, codomain = constraints.independent(constraints.real, 2), constraints.positive_definite
+
+    def _call(self, x):
+        root = LowerCholeskyTransform()(x)
+        return root @ root.mT
+
+    def _inverse(self, y):
+        return LowerCholeskyTransform().inv(lt.linalg.cholesky(y))
+
+
+class CorrCholeskyTransform(Transform):
+    """From unconstrained vectors of D (D - 1) / 2 numbers to Cholesky factors of D x D correlation matrices (LKJ's vine)."""
+
+    bijective = True
+    domain, codomain = constraints.real_vector, constraints.corr_cholesky
+
+    @staticmethod
+    def _below(y, diagonal):
+        """The entries below a diagonal, row by row, as a vector."""
+        i, j = lt.tril_indices(y.shape[-2], y.shape[-1], diagonal, device=y.device)
+        return y[..., i, j]
+
+    def _call(self, x):
+        eps = lt.finfo(x.dtype).eps
+        r = lt.tanh(x).clamp(min=-1 + eps, max=1 - eps)
+        n = int(self.forward_shape(x.shape)[-1])
+        i, j = lt.tril_indices(n, n, -1, device=x.device)
+        m = lt.zeros((*x.shape[:-1], n, n), dtype=x.dtype, device=x.device)
+        m[..., i, j] = r
+        left = (1 - m * m).sqrt().cumprod(-1)
+        m = m + lt.eye(n, dtype=x.dtype, device=x.device)
+        return m * F.pad(left[..., :-1], [1, 0], value=1.0)
+
+    def _inverse(self, y):
+        left = F.pad((1 - (y * y).cumsum(-1))[..., :-1], [1, 0], value=1.0)
+        t = self._below(y, -1) / self._below(left, -1).sqrt()
+        return (lt.log1p(t) - lt.log1p(-t)) / 2
+
+    def log_abs_det_jacobian(self, x, y):
+        left = self._below(1 - (y * y).cumsum(-1), -2)
+        return 0.5 * left.log().sum(-1) - 2 * (x + F.softplus(-2 * x) - math.log(2.0)).sum(-1)
+
+    def forward_shape(self, shape):
+        n = round((0.25 + 2 * shape[-1]) ** 0.5 + 0.5)
+        if n * (n - 1) // 2 != shape[-1]:
+            raise ValueError("Input is not a flattened lower-diagonal number")
+        return lt.Size((*shape[:-1], n, n))
+
+    def inverse_shape(self, shape):
+        if len(shape) < 2 or shape[-2] != shape[-1]:
+            raise ValueError(f"Input is not square: {tuple(shape)}")
+        return lt.Size((*shape[:-2], shape[-1] * (shape[-1] - 1) // 2))
+
+
+class _Parts(Transform):
+    """Several transforms, each on its own part of the values along dim."""
+
+    def __init__(self, tseq, dim=0, cache_size=0):
+        super().__init__(cache_size)
+        if not all(isinstance(t, Transform) for t in tseq):
+            raise ValueError(f"{type(self).__name__}: tseq must hold Transforms, got {list(tseq)}")
+        self.transforms, self.dim = [t.with_cache(cache_size) if cache_size else t for t in tseq], dim
+
+    def _split(self, x):
+        raise NotImplementedError
+
+    def _join(self, xs):
+        raise NotImplementedError
+
+    bijective = property(lambda self: all(t.bijective for t in self.transforms))
+
+    def _call(self, x):
+        return self._join([t(v) for t, v in zip(self.transforms, self._split(x), strict=True)])
+
+    def _inverse(self, y):
+        return self._join([t.inv(v) for t, v in zip(self.transforms, self._split(y), strict=True)])
+
+
+class StackTransform(_Parts):
+    """One transform for each index along dim."""
+
+    domain = property(lambda self: constraints.stack([t.domain for t in self.transforms], self.dim))
+    codomain = property(lambda self: constraints.stack([t.codomain for t in self.transforms], self.dim))
+
+    def _split(self, x):
+        if x.shape[self.dim] != len(self.transforms):
+            raise ValueError(f"StackTransform: {len(self.transforms)} transforms, but dimension {self.dim} of {tuple(x.shape)} has {x.shape[self.dim]}")
+        return x.unbind(self.dim)
+
+    def _join(self, xs):
+        return lt.stack(list(xs), self.dim)
+
+    def log_abs_det_jacobian(self, x, y):
+        return self._join([t.log_abs_det_jacobian(a, b) for t, a, b in zip(self.transforms, self._split(x), self._split(y), strict=True)])
+
+
+class CatTransform(_Parts):
+    """One transform for each of the lengths that dim is cut into."""
+
+    def __init__(self, tseq, dim=0, lengths=None, cache_size=0):
+        super().__init__(tseq, dim, cache_size)
+        self.lengths = [1] * len(self.transforms) if lengths is None else list(lengths)
+        if len(self.lengths) != len(self.transforms):
+            raise ValueError(f"CatTransform: {len(self.transforms)} transforms but {len(self.lengths)} lengths")
+
+    event_dim = property(lambda self: max(t.event_dim for t in self.transforms))
+    length = property(lambda self: sum(self.lengths))
+    domain = property(lambda self: constraints.cat([t.domain for t in self.transforms], self.dim, self.lengths))
+    codomain = property(lambda self: constraints.cat([t.codomain for t in self.transforms], self.dim, self.lengths))
+
+    def _split(self, x):
+        if x.shape[self.dim] != self.length:
+            raise ValueError(f"CatTransform: lengths {self.lengths} make {self.length}, but dimension {self.dim} of {tuple(x.shape)} has {x.shape[self.dim]}")
+        return x.split(self.lengths, self.dim)
+
+    def _join(self, xs):
+        return lt.cat(list(xs), self.dim)
+
+    def log_abs_det_jacobian(self, x, y):
+        event = self.event_dim
+        found = []
+        for t, a, b in zip(self.transforms, self._split(x), self._split(y), strict=True):
+            d = t.log_abs_det_jacobian(a, b)
+            found.append(sum_rightmost(d, event - t.event_dim) if t.event_dim < event else d)
+        dim = (self.dim - x.dim() if self.dim >= 0 else self.dim) + event
+        return lt.cat(found, dim) if dim < 0 else sum(found)
+
+
 class CumulativeDistributionTransform(Transform):
     """y = distribution.cdf(x)."""
 
@@ -531,4 +662,12 @@ def _registered(c, simplex):
         return simplex()
     if isinstance(c, constraints._LowerCholesky):
         return LowerCholeskyTransform()
+    if isinstance(c, constraints._CorrCholesky):
+        return CorrCholeskyTransform()
+    if isinstance(c, (constraints._PositiveDefinite, constraints._PositiveSemidefinite)):
+        return PositiveDefiniteTransform()
+    if isinstance(c, constraints._Cat):
+        return CatTransform([_registered(k, simplex) for k in c.cseq], c.dim, c.lengths)
+    if isinstance(c, constraints._Stack):
+        return StackTransform([_registered(k, simplex) for k in c.cseq], c.dim)
     raise NotImplementedError(f"Cannot transform {type(c).__name__} constraints")

@@ -71,3 +71,27 @@ def draw_bernoulli(probs: Array, shape: Dims, *, key: Key):
 def draw_categorical(logits: Array, shape: Dims, *, key: Key):
     """int64 indices into logits's last dimension; shape is that of the result, ending in logits's leading dimensions."""
     return jax.random.categorical(key, logits, axis=-1, shape=shape).astype(np.int64)
+
+
+@op(where=None, differentiable=False)
+def draw_von_mises(loc: Array, concentration: Array, shape: Dims, *, key: Key):
+    """von Mises draws by Best and Fisher's rejection from a wrapped Cauchy, all elements until each has one."""
+    c = _compute(concentration.dtype)
+    k = jnp.broadcast_to(concentration.astype(c), shape)
+    root = jnp.sqrt(1 + 4 * k * k)
+    tau = 1 + root
+    rho = (tau - jnp.sqrt(2 * tau)) / (2 * k)
+    r = jnp.where(k < 1e-3, 1 / k + k, (1 + rho * rho) / (2 * rho))  # the difference in rho cancels for small k
+
+    def step(state):
+        key, x, done = state
+        key, now = jax.random.split(key)
+        u = jax.random.uniform(now, (3, *shape), c, jnp.finfo(c).tiny, 1.0)
+        z = jnp.cos(jnp.pi * u[0])
+        f = jnp.clip((1 + r * z) / (r + z), -1.0, 1.0)
+        w = k * (r - f)
+        good = (w * (2 - w) > u[1]) | (jnp.log(w / u[1]) + 1 - w >= 0)
+        return key, jnp.where(done | ~good, x, jnp.sign(u[2] - 0.5) * jnp.arccos(f)), done | good
+    x = jax.lax.while_loop(lambda s: ~jnp.all(s[2]), step, (key, jnp.zeros(shape, c), jnp.zeros(shape, bool)))[1]
+    x = jnp.mod(x + jnp.pi + loc.astype(c), 2 * jnp.pi) - jnp.pi
+    return x.astype(concentration.dtype)
