@@ -14,7 +14,7 @@ STORAGES = {"DoubleStorage": "float64", "FloatStorage": "float32", "HalfStorage"
             "LongStorage": "int64", "IntStorage": "int32", "ShortStorage": "int16", "CharStorage": "int8", "ByteStorage": "uint8",
             "BoolStorage": "bool", "ComplexFloatStorage": "complex64", "ComplexDoubleStorage": "complex128"}
 _EXPANDED = 1 << 30  # bytes that a tensor with stride 0 may grow to beyond what its storage holds
-INTERNAL = {"_retains", "_inference"}
+INTERNAL = {"_retains", "_inference", "_rest"}
 
 
 def window_of(flat, shape, step, offset):

@@ -140,10 +140,17 @@ def set_(self, source=None, *args):
 
 
 def resize_(self, *size, memory_format=None):
-    """Change the size in place; elements are kept in order, new ones are zero."""
+    """Change the size in place; elements are kept in order, new ones are zero (torch.Tensor.resize_).
+
+    What a smaller size leaves over comes back with a larger one. Views made before keep the old storage."""
     size = tuple(size[0]) if len(size) == 1 and not isinstance(size[0], int) else tuple(size)
     flat = np.array(self._host()).reshape(-1)
     n = int(np.prod(size)) if size else 1
+    rest = self.__dict__.pop("_rest", None)
+    if rest is not None and rest.dtype == flat.dtype:
+        flat = np.concatenate([flat, rest])
+    if flat.size > n:
+        self.__dict__["_rest"] = flat[n:]
     out = np.zeros(n, flat.dtype)
     out[:min(n, flat.size)] = flat[:n]
     t = creation._array(out.reshape(size), None, self.device, copy=False)

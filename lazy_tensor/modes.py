@@ -90,7 +90,7 @@ class enable_grad(_Decorator):
 
     def __enter__(self):
         self.before = modes.grad
-        modes.grad = True
+        modes.grad = not modes.inference  # inference mode records nothing, whatever is asked for within it
 
     def __exit__(self, *exc):
         modes.grad = self.before
