@@ -170,7 +170,8 @@ def __getattr__(name):
         return getattr(importlib.import_module(f"{__name__}.numeric"), name)
     if name in ("profiler", "functional", "forward_ad", "numeric"):
         return importlib.import_module(f"{__name__}.{name}")
-    raise AttributeError(f"module 'lazy_tensor.autograd' has no attribute {name!r}")
+    from lazy_tensor.ops._define import missing
+    return missing("autograd", globals())(name)
 
 
 __all__ = ["backward", "grad", "Function", "Variable", "Node", "no_grad", "enable_grad", "set_grad_enabled", "inference_mode",

@@ -8,6 +8,9 @@ from __future__ import annotations
 from lazy_tensor.func._modules import functional_call, functionalize, stack_module_state
 from lazy_tensor.func._transforms import grad, grad_and_value, hessian, jacfwd, jacrev, jvp, linearize, vjp
 from lazy_tensor.func._vmap import vmap
+from lazy_tensor.ops._define import missing as _missing
 
 __all__ = ["functional_call", "functionalize", "grad", "grad_and_value", "hessian", "jacfwd", "jacrev", "jvp", "linearize",
            "stack_module_state", "vjp", "vmap"]
+
+__getattr__ = _missing("func", globals())

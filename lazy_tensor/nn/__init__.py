@@ -21,8 +21,11 @@ for _family in _FAMILIES:
 globals().pop("NonDynamicallyQuantizableLinear", None)
 
 from lazy_tensor.nn import _paths, parallel, utils  # noqa: E402
+from lazy_tensor.ops._define import missing as _missing  # noqa: E402
 
 _paths.register()
 from lazy_tensor.nn import modules  # type: ignore[attr-defined]  # noqa: E402
 
 DataParallel = parallel.DataParallel
+
+__getattr__ = _missing("nn", globals())

@@ -4,6 +4,7 @@ Rooms: `optimizer` (groups, state, how an update is recorded) <- `sgd`, `adam`, 
 """
 from __future__ import annotations
 
+from lazy_tensor.ops._define import missing as _missing
 from lazy_tensor.optim import lr_scheduler, swa_utils
 from lazy_tensor.optim.adam import Adam, Adamax, AdamW, NAdam, RAdam, SparseAdam
 from lazy_tensor.optim.lbfgs import LBFGS
@@ -13,3 +14,5 @@ from lazy_tensor.optim.sgd import SGD
 
 __all__ = ["Optimizer", "SGD", "Adam", "AdamW", "NAdam", "RAdam", "Adamax", "SparseAdam", "RMSprop", "Adagrad", "Adadelta", "ASGD", "Rprop",
            "Adafactor", "Muon", "LBFGS", "lr_scheduler", "swa_utils"]
+
+__getattr__ = _missing("optim", globals())
