@@ -62,13 +62,24 @@ class Node:
         return f"<{self.name()} object at {id(self):#x}>"
 
 
+# Ops whose torch node has a name of its own; the others are called after the op.
+_TORCH_NODES = {"linear": "Addmm", "vector_norm": "LinalgVectorNorm", "cross_entropy": "NllLoss", "conv1d": "Convolution", "conv2d": "Convolution",
+                "conv3d": "Convolution", "conv_transpose1d": "Convolution", "conv_transpose2d": "Convolution", "conv_transpose3d": "Convolution",
+                "max_pool2d": "MaxPool2DWithIndices", "max_pool3d": "MaxPool3DWithIndices", "avg_pool2d": "AvgPool2D", "avg_pool3d": "AvgPool3D",
+                "layer_norm": "NativeLayerNorm", "group_norm": "NativeGroupNorm", "batch_norm_train": "NativeBatchNorm",
+                "batch_norm_eval": "NativeBatchNorm", "cast": "ToCopy", "pad": "ConstantPadNd"}
+
+
 class OpNode(Node):
     """The backward of one recorded op: `tape` says how, `saved` holds the values that it reads."""
 
     __slots__ = ("tape", "saved", "code", "lasti")
 
     def name(self):
-        base = "".join(p[:1].upper() + p[1:] for p in self.tape.name.strip("_").split("_"))
+        name = self.tape.name.strip("_")
+        if name.endswith("_write"):
+            return "CopySlices"
+        base = _TORCH_NODES.get(name) or "".join(p[:1].upper() + p[1:] for p in name.split("_"))
         return f"{base}Backward0"
 
     @property
