@@ -1,7 +1,7 @@
 """Utilities (torch.utils): `data`, `checkpoint`, `dlpack`, `model_zoo`, `tensorboard`, `cpp_extension`, `_pytree`; imported when first used."""
 import importlib
 
-_ROOMS = ("data", "checkpoint", "dlpack", "model_zoo", "tensorboard", "cpp_extension", "_pytree")
+_ROOMS = ("hooks", "data", "checkpoint", "dlpack", "model_zoo", "tensorboard", "cpp_extension", "_pytree")
 
 
 def __getattr__(name):
