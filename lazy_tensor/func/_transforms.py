@@ -274,7 +274,11 @@ def jacrev(func, argnums=0, *, has_aux=False, chunk_size=None, _preallocate_and_
         out, pull = got[0], got[1]
         outs, out_spec = tree_flatten(out)
         basis, sizes = _basis(outs)
-        rows = vmap(lambda *cts: pull(tree_unflatten(list(cts), out_spec))[0], chunk_size=chunk_size)(*basis)
+        if sum(sizes) == 1:  # a scalar: no batch
+            one = pull(tree_unflatten([b[0] for b in basis], out_spec))[0]
+            rows = tree_map(lambda g: g.unsqueeze(0), one)
+        else:
+            rows = vmap(lambda *cts: pull(tree_unflatten(list(cts), out_spec))[0], chunk_size=chunk_size)(*basis)
         grads, in_spec = tree_flatten(rows)
         jacobians, start = [], 0
         for o, n in zip(outs, sizes, strict=True):
