@@ -81,6 +81,19 @@ class no_grad(_Decorator):
         modes.grad = self.before
 
 
+class recording:
+    """The tape on, whatever the modes around say: what function transforms run in."""
+
+    __slots__ = ("before",)
+
+    def __enter__(self):
+        self.before = modes.grad
+        modes.grad = True
+
+    def __exit__(self, *exc):
+        modes.grad = self.before
+
+
 class enable_grad(_Decorator):
     """Turns recording for backward on within `no_grad` (torch.enable_grad)."""
 

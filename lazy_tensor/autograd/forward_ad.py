@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from lazy_tensor import autograd
 from lazy_tensor.autograd.engine import _order
-from lazy_tensor.modes import _Decorator, enable_grad, modes
+from lazy_tensor.modes import _Decorator, modes, recording
 from lazy_tensor.node import AccumulateGrad, Node
 from lazy_tensor.tensor import Tensor, wrap
 
@@ -123,7 +123,7 @@ def unpack_dual(tensor: Tensor, *, level: int | None = None) -> UnpackedDualTens
     if not nodes:
         return UnpackedDualTensor(tensor, None)
     outer = modes.grad and _outside(tensor)
-    with enable_grad():
+    with recording():
         places = []
         for n in nodes:
             p = wrap(n.tangent._value())

@@ -5,7 +5,7 @@ import jax
 import jax.numpy as jnp
 
 from lazy_tensor.func._record import recorded
-from lazy_tensor.modes import enable_grad, modes, no_grad
+from lazy_tensor.modes import modes, no_grad, recording
 from lazy_tensor.tensor import emit, emit_many
 from xla_backend.kernel import Kernel
 
@@ -39,7 +39,7 @@ def link(ctx, inputs, outs, flowing):
             grads = ctx.apply_retain(full, True)
             return tuple(lt.zeros_like(t) if g is None else g for g, t in zip(grads, inputs, strict=True))
         avals = [o._value().aval for o in outs]
-    with enable_grad():
+    with recording():
         r = recorded(cls.__name__, rule, avals, device, draws=None)
     free_avals, scalar_avals = r.sub.free_avals()
     in_avals = tuple([t._value().aval.core for t in inputs])

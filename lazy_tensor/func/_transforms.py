@@ -14,7 +14,7 @@ from lazy_tensor import autograd
 from lazy_tensor.autograd.engine import full
 from lazy_tensor.func._record import Level, apply, device_of, leads_out, recorded, with_aux
 from lazy_tensor.func._vmap import vmap
-from lazy_tensor.modes import enable_grad, modes, no_grad
+from lazy_tensor.modes import modes, no_grad, recording
 from lazy_tensor.tensor import Tensor, as_view, wrap
 from lazy_tensor.utils._pytree import tree_flatten, tree_map, tree_unflatten
 
@@ -91,7 +91,7 @@ def grad_and_value(func, argnums=0, has_aux=False):
     def wrapped(*args, **kwargs):
         chosen, put = _split("grad", args, argnums)
         leaves, spec = _tensors("grad", chosen)
-        with enable_grad():
+        with recording():
             inner = [_entered(t) for t in leaves]
             out = func(*put(tree_unflatten(inner, spec)), **kwargs)
             aux = None
@@ -119,7 +119,7 @@ def _pull(outs, inputs, cts, create_graph, retain):
     flowing = [t for t in inputs if t._gn is not None]
     got: dict = {}
     if live and flowing:
-        with enable_grad() if create_graph else no_grad():
+        with recording() if create_graph else no_grad():
             gs = autograd.grad([o for o, _ in live], flowing, None if cts is None else [c for _, c in live], retain or create_graph,
                                create_graph, allow_unused=True)
         got = {id(t): g for t, g in zip(flowing, gs, strict=True)}
@@ -150,7 +150,7 @@ def vjp(func, *primals, has_aux=False):
     f takes cotangents in the result's structure and returns a tuple of gradients, one a primal; it may be called many times,
     and under vmap."""
     leaves, spec = _tensors("vjp", primals)
-    with enable_grad():
+    with recording():
         inner = [_entered(t) for t in leaves]
         out = func(*tree_unflatten(inner, spec))
         aux = None
@@ -197,7 +197,7 @@ def _push(f, n, keep):
 def _forward(name, func, primals, has_aux):
     leaves, spec = _tensors(name, primals)
     device = device_of(name, leaves)
-    with enable_grad():
+    with recording():
         r = recorded(name, lambda *h: func(*tree_unflatten(list(h), spec)), [t._value().aval for t in leaves], device, has_aux=has_aux)
     return r, leaves, spec
 
