@@ -922,11 +922,16 @@ def _size_keyword(fn, name):
     return call
 
 
-def _write_out(name, result, out):
+# Ops whose `out=` must have the result's dtype (checked one by one with torch 2.13); so must every op's with several results.
+_EXACT_OUT = frozenset("""mm bmm addmm addbmm baddbmm addmv mv dot gather scatter index_select amax amin tril triu where take clamp argmax argmin
+    inv norm quantile masked_select nonzero cross diag renorm logcumsumexp histc""".split())
+
+
+def _write_out(name, result, out, exact=False):
     """Put results into the tensors given as `out=`: resized if they must be, cast where torch allows it."""
     if isinstance(result, tuple):
         for r, o in zip(result, out, strict=True):
-            _write_out(name, r, o)
+            _write_out(name, r, o, True)
         return type(result)(*out) if hasattr(result, "_fields") else tuple(out)
     if not isinstance(out, Tensor):
         if isinstance(out, (tuple, list)) and len(out) == 1:
@@ -940,6 +945,8 @@ def _write_out(name, result, out):
     a, b = result._v.aval, out._v.aval
     if a.device is not b.device:
         raise RuntimeError(f"{name}: Expected out tensor to be on {a.device}, but found {b.device}")
+    if a.dtype != b.dtype and (exact or name in _EXACT_OUT):
+        raise RuntimeError(f"{name}: Expected out tensor to have dtype {dtypes.of(a.dtype).name}, but got {dtypes.of(b.dtype).name} instead")
     if a.dtype != b.dtype and not dtypes.can_cast_np(a.dtype, b.dtype):
         raise RuntimeError(f"{name}: result type {dtypes.of(a.dtype).name} can't be cast to the desired output type "
                            f"{dtypes.of(b.dtype).name}")

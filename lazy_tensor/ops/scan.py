@@ -78,9 +78,15 @@ def logcumsumexp(input: Array, dim: int):
     if x.ndim == 0 or x.size == 0:
         return x
     if is_complex(x.dtype):
-        m = lax.stop_gradient(lax.cummax(jnp.real(x), axis=d))
-        top = jnp.max(jnp.where(jnp.isfinite(m), m, 0), axis=d, keepdims=True)
-        return jnp.log(jnp.cumsum(jnp.exp(x - top), axis=d)) + top
+        def join(a, b):  # one after the other, as torch: imaginary parts go on beyond pi
+            low, high = jnp.where(jnp.real(a) < jnp.real(b), a, b), jnp.where(jnp.real(a) >= jnp.real(b), a, b)
+            same = ~jnp.isfinite(jnp.real(low)) & (jnp.real(low) == jnp.real(high))
+            gap = jnp.where(same, 0, low - high)
+            c = jnp.where(same, jnp.where(jnp.real(low) < 0, low, jnp.log(jnp.exp(jnp.where(same, low, 0)) + jnp.exp(jnp.where(same, high, 0)))), jnp.log(1 + jnp.exp(gap)) + high)
+            return c, c
+        rows = jnp.moveaxis(x, d, 0)
+        rest = lax.scan(join, rows[0], rows[1:])[1]
+        return jnp.moveaxis(jnp.concatenate([rows[:1], rest]), 0, d)
     w = x.astype(np.float32) if x.dtype.itemsize < 4 else x
     return lax.associative_scan(jnp.logaddexp, w, axis=d).astype(x.dtype)
 
