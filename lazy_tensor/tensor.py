@@ -959,7 +959,7 @@ class Tensor:
         return display.tensor(self)
 
     def __format__(self, spec):
-        if self.dim() == 0 and spec:
+        if self.dim() == 0:
             return self.item().__format__(spec)
         return object.__format__(self, spec) if spec else str(self)
 

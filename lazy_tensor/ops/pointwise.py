@@ -384,7 +384,7 @@ def _pow_number(input: Array, exponent: int | float):
     if is_bool(x.dtype):
         x = x.astype(np.int64)
     if isinstance(exponent, complex):
-        x = x.astype(default_complex()) if not is_complex(x.dtype) else x
+        x = x.astype(np.complex128 if x.dtype == np.float64 else default_complex()) if not is_complex(x.dtype) else x
         return _power(x, jnp.full(x.shape, exponent, x.dtype))
     if isinstance(exponent, float) and not is_inexact(x.dtype):
         x = x.astype(default_float())
@@ -411,6 +411,9 @@ def pow(input, exponent, *, out=None):
     else:
         if isinstance(exponent, bool):
             exponent = int(exponent)
+            if isinstance(input, Tensor) and is_bool(input.dtype.np):  # bools stay bools
+                r = input.clone() if exponent else input.logical_or(~input)
+                return r if out is None else _out("pow", r, out)
         r = _pow_tensor(input, exponent)
     return r if out is None else _out("pow", r, out)
 

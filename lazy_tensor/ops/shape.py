@@ -372,9 +372,9 @@ publish_method("expand_as", lambda self, other: _expand(self, tuple(other.shape)
 
 
 @composite(method=True)
-def broadcast_to(input, size):
+def broadcast_to(input, *size):
     """input expanded to a size (torch.broadcast_to)."""
-    return _expand(input, tuple(size))
+    return _expand(input, _size(size, "broadcast_to"))
 
 
 @composite
