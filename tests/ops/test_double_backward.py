@@ -279,6 +279,10 @@ def excluded():
     put("counts", "bincount histc histogram histogramdd")
     put("a step function, with no derivative in torch either", "nextafter heaviside")
     put("gives constants", "fft.fftfreq fft.rfftfreq bartlett_window blackman_window hamming_window hann_window kaiser_window detach detach_copy")
+    put("nn.functional's loss, its reduction a number", "binary_cross_entropy_with_logits cosine_embedding_loss ctc_loss hinge_embedding_loss kl_div "
+        "margin_ranking_loss poisson_nll_loss triplet_margin_loss")
+    put("a norm over some dimensions: the norms' rows", "norm_except_dim")
+    put("numbers of Python", "get_device sym_float sym_int sym_ite sym_max sym_min sym_not sym_sqrt sym_sum")
     put("its number of results depends on the values; no derivative in torch", "unique unique_consecutive")
     put("torch has no derivative of it", "linalg.ldl_factor linalg.ldl_factor_ex")
     put("torch differentiates B alone, linearly; tests/ops/test_special.py", "linalg.ldl_solve")
