@@ -25,7 +25,7 @@ from xla_backend import metrics, runtime
 from xla_backend import random as random_
 from xla_backend._jax import x64
 from xla_backend.debug import line
-from xla_backend.graph import Value, aval
+from xla_backend.graph import Value
 from xla_backend.kernel import Kernel
 
 AXIS = "replica"
@@ -69,7 +69,6 @@ class World:
         self.timeout = float(os.environ.get("XLA_BACKEND_REPLICA_TIMEOUT", "300")) if timeout is None else timeout
         self.programs: dict = {}
         self.met: dict = {}  # the front end's memory of what each replica has met, where that decides how an operation is recorded
-        self.payloads: dict = {}
 
     # --- meeting
 
@@ -282,6 +281,3 @@ def exchange(tag, payload):
         return [payload]
     rank, world = here
     return world.meet(rank, f"is at rendezvous {tag!r}", payload, lambda gifts: [gifts] * world.size)
-
-
-__all__ = ["AXIS", "Piece", "ReplicaError", "World", "aval", "current", "exchange", "kernel", "run"]

@@ -1,7 +1,8 @@
 """torch.func: function transforms that compose in any order and depth.
 
 Rooms: `_record` (a function recorded to a jax function and emitted as one node), `_vmap`, `_transforms` (grad, vjp, jvp and
-Jacobians), `_modules` (models as functions); each may import those before it.
+Jacobians), `_modules` (models as functions), `_control` (control flow), `_custom` (autograd.Function inside them); each may import those
+before it.
 """
 from __future__ import annotations
 

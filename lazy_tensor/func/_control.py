@@ -16,7 +16,7 @@ from xla_backend.graph import aval
 from xla_backend.random import Draw
 
 
-def _flow(tensors):
+def _flow():
     """Derivatives are recorded in bodies when grad mode is on (what they close over may need them)."""
     return bool(modes.grad)
 
@@ -58,7 +58,7 @@ def cond(pred, true_fn, false_fn, operands=()):
     leaves, spec = _tensors("cond", tuple(operands))
     device = device_of("cond", [pred, *leaves])
     avals = [t._value().aval for t in leaves]
-    a, b = (recorded("cond", lambda *h, fn=fn: fn(*tree_unflatten(list(h), spec)), avals, device, flowing=_flow(leaves), whole=True)
+    a, b = (recorded("cond", lambda *h, fn=fn: fn(*tree_unflatten(list(h), spec)), avals, device, flowing=_flow(), whole=True)
             for fn in (true_fn, false_fn))
     _same("cond", a, b, "true_fn and false_fn")
 
@@ -79,7 +79,7 @@ def while_loop(cond_fn, body_fn, carried_inputs):
     device = device_of("while_loop", leaves)
     avals = [t._value().aval for t in leaves]
     c = recorded("while_loop", lambda *h: cond_fn(*tree_unflatten(list(h), spec)), avals, device, flowing=False, whole=True)
-    b = recorded("while_loop", lambda *h: _tuple(body_fn(*tree_unflatten(list(h), spec))), avals, device, flowing=_flow(leaves), whole=True,
+    b = recorded("while_loop", lambda *h: _tuple(body_fn(*tree_unflatten(list(h), spec))), avals, device, flowing=_flow(), whole=True,
                  draws=1 << 20)
     if len(c.sub.out_avals) != 1 or c.sub.out_avals[0].shape not in ((), (1,)):
         raise RuntimeError(f"while_loop: expected cond_fn to return one bool element, got {', '.join(map(str, c.sub.out_avals))}")
@@ -151,7 +151,7 @@ def scan(combine_fn, init, xs, *, dim=0, reverse=False, checkpoint=False):
             raise RuntimeError(f"scan: combine_fn must return the carry's structure {c_spec}, got {cs}")
         spec_box.append(ys)
         return [*c, *y]
-    r = recorded("scan", body, [*c_avals, *x_avals], device, flowing=_flow(carry), whole=True, draws=max(length, 1))
+    r = recorded("scan", body, [*c_avals, *x_avals], device, flowing=_flow(), whole=True, draws=max(length, 1))
     if list(r.sub.out_avals[:n]) != c_avals:
         raise RuntimeError(f"scan: combine_fn must return a carry of the same shapes and dtypes, {[str(a) for a in c_avals]}, got "
                            f"{[str(a) for a in r.sub.out_avals[:n]]}")
@@ -187,7 +187,7 @@ def associative_scan(combine_fn, xs, dim=0, reverse=False, combine_mode="generic
     device = device_of("associative_scan", moved)
     n = len(moved)
     r = recorded("associative_scan", lambda *h: combine_fn(tree_unflatten(list(h[:n]), spec), tree_unflatten(list(h[n:]), spec)),
-                 [*avals, *avals], device, flowing=_flow(moved), whole=True)
+                 [*avals, *avals], device, flowing=_flow(), whole=True)
     _carry("associative_scan", "combine_fn", avals, spec, r)
 
     def transform(f):
