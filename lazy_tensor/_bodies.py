@@ -8,7 +8,7 @@ import jax
 from jax.custom_batching import custom_vmap
 
 from lazy_tensor.func._record import recorded
-from lazy_tensor.modes import enable_grad, modes
+from lazy_tensor.modes import modes, recording
 from lazy_tensor.node import _next
 from lazy_tensor.ops._define import Op, _generate, check_inplace, inplace
 from lazy_tensor.tensor import Tensor
@@ -103,7 +103,7 @@ def _arrays(values):
 def _as_jax(what, fn, device):
     """A function of Tensors as one of jax arrays."""
     def run(*arrays):
-        with enable_grad():
+        with recording():
             r = recorded(what, fn, [aval(a.shape, a.dtype, device) for a in arrays], device, draws="error", whole=True)
         outs = r.sub.function()(arrays, tuple([_constant(what, v) for v in r.sub.frees]), tuple(r.sub.scalars))
         return outs[0] if r.spec.type is None else outs

@@ -6,7 +6,6 @@ become jax's `custom_vmap`.
 """
 from __future__ import annotations
 
-import difflib
 import functools
 import importlib.util
 import re
@@ -17,7 +16,7 @@ from lazy_tensor._schema import ANY, infer_schema, parse_schema, schema_of
 from lazy_tensor.autograd.function import Function
 from lazy_tensor.modes import modes, no_grad
 from lazy_tensor.node import Node
-from lazy_tensor.ops._define import missing
+from lazy_tensor.ops._define import missing, nearest
 from lazy_tensor.tensor import Tensor, _note, no_tape
 
 __all__ = ["CustomOp", "Library", "custom_op", "define", "impl", "infer_schema", "opcheck", "register_autocast", "register_autograd",
@@ -428,9 +427,7 @@ def _find(op) -> CustomOp:
         raise ValueError(f"expected an operator made by custom_op, or its name, got {type(op).__name__}")
     found = _registry.get(op)
     if found is None:
-        near = difflib.get_close_matches(op, list(_registry), 3, 0.6)
-        raise RuntimeError(f"no operator {op!r} is registered" + (f"; the nearest are {', '.join(near)}" if near else "") +
-                           "; import the module that defines it first")
+        raise RuntimeError(f"no operator {op!r} is registered{nearest(op, _registry)}; import the module that defines it first")
     return found
 
 
@@ -614,8 +611,7 @@ class Namespace:
     def __getattr__(self, name):
         found = _registry.get(f"{self._ns}::{name}")
         if found is None:
-            near = difflib.get_close_matches(name, dir(self), 3, 0.6)
-            raise AttributeError(f"'lt.ops.{self._ns}' has no operator {name!r}" + (f"; the nearest are {', '.join(near)}" if near else ""))
+            raise AttributeError(f"'lt.ops.{self._ns}' has no operator {name!r}{nearest(name, dir(self))}")
         return found
 
     def __dir__(self):

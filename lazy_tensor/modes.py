@@ -29,9 +29,9 @@ class _Modes(threading.local):
     inference = False
     anomaly = False
     anomaly_check_nan = True
+    callbacks: list | None = None        # while backward runs: what to call when it has ended
     cast = _rare("_cast")                # {device kind: numpy dtype} while autocast is on
     saved_hooks = _rare("_saved_hooks")  # (pack, unpack)
-    after_backward = _rare("_after_backward")  # what to call when the backward pass has ended
     capture = _rare("_capture")          # the xla_backend.capture.Capture that records a function
 
 

@@ -503,6 +503,8 @@ def assign_(t, r, name="assign", since=_NEVER):
 def _leave(t):
     """Take t out of its storage, which views of t keep: they find a stand-in as their root when they next read or write."""
     w = t._view
+    if w is not None and _alone(t, w):
+        w = None  # nobody will look (and a stand-in would keep the old value until the garbage collector finds the two)
     t._view = None
     if w is not None and w.root is None:
         w.stand_in = wrap(t._v)

@@ -166,7 +166,7 @@ def test_a_module_that_holds_an_operator_pickles_and_copies():
 def test_an_operator_is_reached_as_lt_ops_namespace_name():
     assert lt.ops.h7.cube is cube
     assert lt.ops.h7.cube.default is cube
-    with pytest.raises(AttributeError, match="has no operator 'cub'; the nearest are cube"):
+    with pytest.raises(AttributeError, match="has no operator 'cub'; the nearest that exist: cube"):
         lt.ops.h7.cub
     with pytest.raises(AttributeError, match="no operator 'no_such_namespace::...'"):
         lt.ops.no_such_namespace
@@ -343,7 +343,7 @@ def test_wrong_calls_and_signatures_are_refused():
         lt.library.custom_op("h7::bare", lambda x: x)
     with pytest.raises(AttributeError, match="module 'lazy_tensor.library' has no attribute 'custom_opp'; the nearest that exist: custom_op"):
         lt.library.custom_opp
-    with pytest.raises(RuntimeError, match="no operator 'h7::cub' is registered; the nearest are h7::cube"):
+    with pytest.raises(RuntimeError, match="no operator 'h7::cub' is registered; the nearest that exist: h7::cube"):
         lt.library.register_fake("h7::cub", cube)
 
 

@@ -11,7 +11,7 @@ from operator import attrgetter
 import jax.numpy as jnp
 import numpy as np
 
-from lazy_tensor.modes import modes, unusual
+from lazy_tensor.modes import modes
 from lazy_tensor.node import AccumulateGrad, Node, OpNode
 from lazy_tensor.tensor import Tensor, _Packed, _plain, _snapshot, _Written, emit, emit_grad, emit_many, no_tape, wrap
 from xla_backend import graph, transfer
@@ -127,6 +127,9 @@ def run(roots, cts, retain_graph, create_graph, captures=None, accumulate=True):
     captures: {(id(node), index): slot}; their gradients are returned in a list. Leaves accumulate into `.grad`
     when `accumulate` (only those in `accumulate` when it is a set of accumulators)."""
     graph_mode = create_graph
+    outermost = modes.callbacks is None
+    if outermost:
+        modes.callbacks = []
     before = modes.grad
     modes.grad = bool(create_graph)
     got = [None] * len(captures) if captures else []
@@ -200,21 +203,27 @@ def run(roots, cts, retain_graph, create_graph, captures=None, accumulate=True):
                 got[slot] = g
             if wanted:
                 _accumulate(node, g, graph_mode)
-        if unusual.met and modes.after_backward:
-            calls, modes.after_backward = modes.after_backward, None
-            for call in calls:
+        if outermost:
+            for call in modes.callbacks:  # one may queue another
                 call()
         return [g if g is None or graph_mode else wrap(g) for g in got]
     finally:
         modes.grad = before
+        if outermost:
+            modes.callbacks = None
         if order is not None:
             for node in order:
                 node.buf = None
 
 
-def queue_callback(call):
-    """Have call() run when the backward pass that is going on has ended."""
-    modes.after_backward = [*(modes.after_backward or ()), call]
+def queue_callback(call, once=False):
+    """Have call() run when this thread's backward pass has ended well, the outermost if one runs within another.
+
+    once: not if an equal one is queued already. Raises RuntimeError outside backward."""
+    if modes.callbacks is None:
+        raise RuntimeError("Final callbacks can only be installed during backward pass.")
+    if not once or call not in modes.callbacks:
+        modes.callbacks.append(call)
 
 
 def _deliver(m, i, g, accs, graph_mode):

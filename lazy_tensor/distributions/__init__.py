@@ -6,9 +6,10 @@ there as well.
 """
 from __future__ import annotations
 
-import difflib as _difflib
 import sys as _sys
 import types as _types
+
+from lazy_tensor.ops._define import missing as _missing
 
 from . import constraints, transforms
 from .continuous import Cauchy, Gumbel, HalfCauchy, HalfNormal, Laplace, Normal, StudentT, Uniform
@@ -77,7 +78,4 @@ for _name, _members in _MODULES.items():
     _sys.modules[_module.__name__] = globals()[_name] = _module
 
 
-def __getattr__(name):
-    near = _difflib.get_close_matches(name, [n for n in globals() if not n.startswith("_")], 3, 0.6)
-    raise AttributeError(f"module 'lazy_tensor.distributions' has no attribute {name!r}"
-                         + (f"; the nearest that exist: {', '.join(near)}" if near else ""))
+__getattr__ = _missing("distributions", globals())

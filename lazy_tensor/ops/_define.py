@@ -42,13 +42,17 @@ def namespace(prefix: str) -> dict[str, object]:
     return {p[len(head):]: f for p, f in _public.items() if p.startswith(head) and "." not in p[len(head):]}
 
 
+def nearest(name: str, names) -> str:
+    """What an error adds on a name that does not exist: the public names most like it, or nothing."""
+    near = difflib.get_close_matches(name, [n for n in names if not n.startswith("_")], 3, 0.6)
+    return f"; the nearest that exist: {', '.join(near)}" if near else ""
+
+
 def missing(prefix: str, names: dict):
     """A module's `__getattr__` that names the nearest existing functions."""
     def __getattr__(name):
-        near = difflib.get_close_matches(name, [n for n in names if not n.startswith("_")], 3, 0.6)
-        hint = f"; the nearest that exist: {', '.join(near)}" if near else ""
         head = f"lazy_tensor.{prefix}" if prefix else "lazy_tensor"
-        raise AttributeError(f"module {head!r} has no attribute {name!r}{hint}")
+        raise AttributeError(f"module {head!r} has no attribute {name!r}{nearest(name, names)}")
     return __getattr__
 
 

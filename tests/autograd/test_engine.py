@@ -245,3 +245,33 @@ def test_the_graph_of_a_freed_loss_keeps_nothing(count_from_here):
     del loss
     (x.grad * 2).sum().item()
     assert c.nodes_run == 2
+
+
+def test_what_is_queued_in_backward_runs_once_when_the_outermost_has_ended():
+    from lazy_tensor.autograd.engine import queue_callback
+    from lazy_tensor.utils.checkpoint import checkpoint
+    seen = []
+    w = xla([2.0])
+
+    def done():
+        seen.append(None if w.grad is None else w.grad.item())
+
+    x = xla([3.0])
+    inner = checkpoint(lambda a: a * w, x, use_reentrant=True)  # its backward runs another backward
+    inner.register_hook(lambda g: queue_callback(done, once=True))
+    late = w * 5
+    late.register_hook(lambda g: queue_callback(done, once=True))
+    (inner + late).sum().backward()
+    assert seen == [8.0]
+    with pytest.raises(RuntimeError, match="only be installed during backward"):
+        queue_callback(done)
+
+    def fail(g):
+        queue_callback(done)
+        raise ValueError("in a hook")
+    y = w * 2
+    y.register_hook(fail)
+    with pytest.raises(ValueError, match="in a hook"):
+        y.sum().backward()
+    (w * 1).sum().backward()
+    assert seen == [8.0]  # what the failed pass had queued is gone with it

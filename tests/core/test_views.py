@@ -1,6 +1,9 @@
 """Writes through views (dtype, complex, overlapping, expanded): what torch 2.13 gives for the same lines."""
 from __future__ import annotations
 
+import gc
+import weakref
+
 import pytest
 
 import lazy_tensor as lt
@@ -116,6 +119,19 @@ def test_views_keep_the_old_storage_when_data_is_replaced():
     assert v.tolist() == [5, 10] and d.tolist() == [[5, 10], [0, 0]]
     b.add_(1)
     assert b.tolist() == [[2, 2], [2, 2]] and v.tolist() == [5, 10]
+
+
+def test_replacing_data_gives_the_old_memory_up_at_once():
+    p = lt.nn.Parameter(lt.ones(4, device="xla"))
+    gc.disable()
+    try:
+        for _ in range(3):
+            old = weakref.ref(p._v)
+            p.data = p.data.clamp(0, 0.5)
+            lt.sync()
+            assert old() is None
+    finally:
+        gc.enable()
 
 
 def test_a_complex_number_does_not_go_into_a_real_tensor():

@@ -24,7 +24,7 @@ class _Reduce(Node):
         return "DistributedDataParallel"
 
     def apply(self, cts):
-        self.owner._queue()
+        queue_callback(self.owner._average, once=True)
         return [cts[0]]
 
 
@@ -53,7 +53,6 @@ class DistributedDataParallel(Module):
         ignored = set(getattr(module, "_ddp_params_and_buffers_to_ignore", ()))
         self._mine = [p for n, p in module.named_parameters() if n not in ignored]
         self._buffers_to_spread = [b for n, b in module.named_buffers() if n not in ignored]
-        self._queued = False
         if init_sync:
             from xla_backend.core import xla_model as xm
             xm.collective_broadcast([*[p.detach() for p in self._mine], *self._buffers_to_spread])
@@ -87,15 +86,9 @@ class DistributedDataParallel(Module):
             return t
         return tree_map(watched, out)
 
-    def _queue(self):
-        if not self._queued:
-            self._queued = True
-            queue_callback(self._average)
-
     def _average(self):
         from lazy_tensor import distributed
         from xla_backend.core import xla_model as xm
-        self._queued = False
         grads = [p.grad for p in self._mine if p.grad is not None]
         xm.all_reduce(xm.REDUCE_SUM, grads, 1.0 / distributed.get_world_size(self.process_group),
                       distributed._groups(self.process_group, "DistributedDataParallel"))
