@@ -241,3 +241,110 @@ def test_nothing_is_lost_inside_transforms_and_other_compiled_functions():
     assert len({outer(x).item() for _ in range(5)}) == 1
     assert lt.allclose(lt.func.grad(lambda a: inner(a).sum())(x), 2 * x.cos())
     assert lt.vmap(inner)(lt.ones(4, 3, device=DEVICE)).shape == (4, 3)
+
+
+def captured(fn, *args, times=4):
+    """The results of a compiled function, the last of which are replays."""
+    f = lt.compile(fn)
+    results, n = replays(f, *[args] * times)
+    assert n == times - 2, f.explain()
+    return results
+
+
+W = lt.arange(6.0, device=DEVICE).requires_grad_()
+
+
+@pytest.mark.parametrize("fn", [
+    lambda x: (x * 2).reshape(2, 3), lambda x: (x * 2)[1:3], lambda x: (x * 2)[1:3][:1].view(1, 1), lambda x: (x * 2).chunk(2)[1],
+    lambda x: (W * 2).detach(), lambda x: (W * 2).detach()[1:], lambda x: (W * x).view(2, 3),
+    lambda x: lt.func.hessian(lambda v: (v ** 3).sum())(x), lambda x: lt.func.jacrev(lambda v: v ** 3)(x),
+    lambda x: lt.func.jacfwd(lambda v: v ** 3)(x),
+], ids=["reshape", "slice", "slices", "chunk", "detached", "slice of detached", "on the tape", "hessian", "jacrev", "jacfwd"])
+def test_a_result_may_be_a_view_of_what_was_made_in_the_call(fn):
+    x = lt.arange(6.0, device=DEVICE)
+    want = fn(x)
+    for y in captured(fn, x):
+        assert y.tolist() == want.tolist() and y.requires_grad == want.requires_grad
+
+
+def test_results_that_share_storage_do_so_when_replayed():
+    x = lt.arange(6.0, device=DEVICE)
+
+    def both(x):
+        y = x * 2
+        return y, y[1:], y
+    for a, b, c in captured(both, x):
+        assert a is c and b._base is a
+        b.add_(10)
+        assert a.tolist() == [0, 12, 14, 16, 18, 20]
+        a.zero_()
+        assert b.tolist() == [0] * 5
+
+    def halves(x):
+        return (W * x).view(2, 3).unbind()
+    for a, b in captured(halves, x):
+        W.grad = None
+        (a.sum() + 2 * b.sum()).backward()
+        assert W.grad.tolist() == [0, 1, 2, 6, 8, 10] and a._base is b._base
+        with pytest.raises(RuntimeError, match="multiple views"):
+            a.add_(1)
+
+
+def test_a_result_may_be_a_view_of_an_argument_or_of_state():
+    state = lt.zeros(4, device=DEVICE)
+
+    def step(x):
+        x.add_(1)
+        state.add_(x[:4])
+        return x.view(2, 3), x[0], state[1:]
+    f = lt.compile(step)
+    z, total = lt.zeros(6, device=DEVICE), 0.0
+    for i in range(5):
+        whole, first, rest = f(z)
+        now = i + 1.0
+        total += now
+        assert first.item() == now and rest.tolist() == [total] * 3
+        whole.mul_(2)
+        assert z.tolist() == [2 * now] * 6 and first.item() == 2 * now
+        z.sub_(now)
+        rest.fill_(total)
+        assert state.tolist() == [total] * 4
+    assert "1 captured" in f.explain()
+
+
+def test_what_shares_storage_with_written_tensors_sees_the_writes():
+    def run(compiled):
+        base = lt.arange(6.0, device=DEVICE)
+        head, rows, d = base[:2], base.view(2, 3), base.detach()
+
+        def step(x):
+            head.mul_(2)
+            base.add_(x)
+            rows[1].sub_(1)
+            return (head + rows[1].sum()).sum()
+        f = lt.compile(step) if compiled else step
+        outside = base[1:3]
+        out = []
+        for i in range(5):
+            r = f(lt.full((6,), 1.0 + i, device=DEVICE))
+            out.append([r.item(), base.tolist(), head.tolist(), rows.tolist(), d.tolist(), outside.tolist()])
+            outside.add_(0.5)
+        return out, compiled and f.explain()
+    plain, _ = run(False)
+    got, said = run(True)
+    assert got == plain and "1 captured" in said
+
+
+def test_a_view_of_what_is_kept_elsewhere_is_not_captured():
+    kept = []
+
+    def keep(x):
+        kept[:] = [(x * 2,)]
+        return kept[0][0][0]
+    f = lt.compile(keep)
+    x = lt.arange(6.0, device=DEVICE)
+    for _ in range(4):
+        y = f(x)
+        y.add_(5)
+        assert kept[0][0].tolist() == [5, 2, 4, 6, 8, 10]
+    assert "0 captured" in f.explain() and "kept elsewhere" in f.explain()

@@ -1,7 +1,7 @@
 """torch.compile and torch.compiler: a function captured as it runs and replayed as one node of a program.
 
-Rooms: `_reach` (what a function can see), `_watch` (what one run did), `_step` (the compiled function); each may import
-those before it.
+Rooms: `_reach` (what a function can see), `_alias` (results that share storage), `_watch` (what one run did), `_step` (the
+compiled function); each may import those before it.
 """
 from __future__ import annotations
 

@@ -68,9 +68,9 @@ class Check:
             try:
                 now = self.table[k]
             except (KeyError, IndexError):
-                return f"{self.where}: {k!r} is gone"
+                return f"{self.where}: {_short(k)} is gone"
             if (now is not old) if self.same else now != old:
-                return f"{self.where}: {k!r} is {_short(now)}, was {_short(old)}"
+                return f"{self.where}: {_short(k)} is {_short(now)}, was {_short(old)}"
         return f"{self.where} has {len(self.table)} items, had {self.size}"
 
 
@@ -87,7 +87,6 @@ class Reach:
         self.tensors: dict[int, Tensor] = {}
         self.places: list[tuple] = []
         self.checks: list[Check] = []
-        self.optimizers: list[Optimizer] = []
         self.seen: set[int] = set()
         self.keep: list = []  # ids stay valid while the walk lasts
         queue = deque(roots)
@@ -113,20 +112,7 @@ class Reach:
             if not _library(type(x).__module__):
                 self._class(name, type(x), queue)
         elif isinstance(x, Optimizer):
-            self.optimizers.append(x)
-            if isinstance(x, Elementwise):  # numbers are read again at each replay; tensors are state
-                for g in x.param_groups:
-                    for p in g["params"]:
-                        queue.append((name, p))
-                for p, state in x.state.items():
-                    queue.append((name, p))
-                    for k, t in state.items():
-                        if isinstance(t, Tensor) and k != "step":
-                            self.tensors[id(t)] = t
-                            self.places.append((state, k, t))
-            else:
-                queue.append((f"{name}.param_groups", x.param_groups))
-                queue.append((f"{name}.state", dict(x.state)))
+            self._optimizer(name, x, queue)
         elif isinstance(x, types.MethodType):
             queue.append((name, x.__self__))
             queue.append((name, x.__func__))
@@ -150,6 +136,24 @@ class Reach:
             self._class(name, type(x), queue)
         elif hasattr(x, "__wrapped__"):
             queue.append((name, x.__wrapped__))
+
+    def _optimizer(self, name, x, queue):
+        self.checks += [Check(name, x.__dict__, [("state", x.state), ("param_groups", x.param_groups)], True),
+                        Check(f"{name}.state", x.state, list(x.state.items()), True, len(x.state))]
+        if not isinstance(x, Elementwise):
+            queue.append((f"{name}.param_groups", x.param_groups))
+            queue.extend((f"{name}.state", s) for s in x.state.values())
+            return
+        # Numbers are read again at each replay; tensors are state.
+        self.checks.append(Check(f"{name}.param_groups", x.param_groups, list(enumerate(x.param_groups)), True, len(x.param_groups)))
+        for g in x.param_groups:
+            queue.extend((name, p) for p in g["params"])
+        for p, state in x.state.items():
+            queue.append((name, p))
+            for k, t in state.items():
+                if isinstance(t, Tensor) and k != "step":
+                    self.tensors[id(t)] = t
+                    self.places.append((state, k, t))
 
     def _table(self, name, table, queue, skip=frozenset(), sized=False):
         plain, same = [], []

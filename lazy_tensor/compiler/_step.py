@@ -14,6 +14,7 @@ from absl import logging
 from lazy_tensor import dtypes
 from lazy_tensor.compiler._reach import Reach
 from lazy_tensor.compiler._watch import (
+    AGAIN,
     ARG,
     CONST,
     GRAD,
@@ -21,6 +22,7 @@ from lazy_tensor.compiler._watch import (
     OBJECT,
     OUT,
     PLACE,
+    ROOT,
     TENSOR,
     Count,
     Refused,
@@ -208,7 +210,8 @@ class Entry:
         self.sources = [(kind, obj, key, a, self._off_tape(kind, obj, key)) for (kind, obj, key), a in
                         zip(plan.sources, plan.sub.avals, strict=True)]
         self.guards = [(v, v.guard, v.guard[0].version if type(v.guard) is tuple else None) for kind, v, _ in plan.sources if kind == CONST]
-        self.sinks, self.scalars, self.result, self.on_tape = plan.sinks, plan.scalars, plan.result, plan.on_tape
+        self.sinks, self.scalars, self.result, self.on_tape = plan.sinks, plan.sub.scalars, plan.result, plan.on_tape
+        self.views = any(item[0] == OUT and item[3] is not None for item in plan.result[1])
         self.grads, self.objects = plan.grads, reach.tensors
         self.checks = reach.checks
         self.actions = [(fn, None if isinstance(args, Value) else args) for fn, args in watch.actions]
@@ -315,19 +318,33 @@ class Entry:
             else:
                 result[key] = tensors[k] if tensors is not None else wrap(v)
         spec, items = self.result
-        out = []
+        out, roots = [], []
         for item in items:
-            if item[0] == OUT:
+            kind = item[0]
+            if kind == OUT:
                 t = result[item[1]]
                 if item[2] is not Tensor:
                     t = t.as_subclass(item[2])
                 out.append(t)
-            elif item[0] == ARG:
+            elif kind == ARG:
                 out.append(leaves[item[1]])
-            elif item[0] == OBJECT:
+            elif kind == OBJECT:
                 out.append(self.objects[item[1]])
+            elif kind == AGAIN:
+                out.append(out[item[1]])
+            elif kind == ROOT:
+                roots.append(result[item[1]])
             else:
                 out.append(item[2])
+        if self.views:
+            self._alias(items, out, roots, leaves)
         if self.syncs:
             program.sync(self.device, "the end of optimizer.step()")
         return out[0] if spec.type is None else tree_unflatten(out, spec)
+
+    def _alias(self, items, out, roots, leaves):
+        """Results that share storage do so again."""
+        for item, t in zip(items, out, strict=False):
+            if item[0] == OUT and item[3] is not None:
+                kind, k = item[3].base
+                item[3].apply(t, leaves[k] if kind == ARG else self.objects[k] if kind == OBJECT else out[k] if kind == OUT else roots[k])

@@ -8,15 +8,17 @@ from __future__ import annotations
 from types import SimpleNamespace
 
 from lazy_tensor.autograd.engine import _order
+from lazy_tensor.compiler._alias import aliases
 from lazy_tensor.compiler._reach import identity
 from lazy_tensor.node import AccumulateGrad, OpNode
-from lazy_tensor.tensor import Tensor, _alone
+from lazy_tensor.tensor import Tensor
 from xla_backend import program
 from xla_backend.capture import Subgraph
 from xla_backend.debug import line
 from xla_backend.graph import Value
 
-TENSOR, ARG, GRAD, PLACE, HYPER, COPY, CONST, OUT, OBJECT = "tensor", "arg", "grad", "place", "hyper", "copy", "const", "out", "object"
+TENSOR, ARG, GRAD, PLACE, HYPER, COPY, CONST = "tensor", "arg", "grad", "place", "hyper", "copy", "const"
+OUT, OBJECT, AGAIN, ROOT = "out", "object", "again", "root"
 
 
 class Seed(int):
@@ -152,16 +154,17 @@ class Sources:
 
 
 class Plan:
-    """How to replay: `sub` computes the values of `sinks` from `sources`; `scalars` are numbers or draws."""
+    """How to replay: `sub` computes the values of `sinks` from `sources`; `scalars` are numbers or draws. `inputs` and `outputs`
+    are this run's own values."""
 
-    def __init__(self, sub, sources, sinks, scalars, result, grads, on_tape):
-        self.sub, self.sources, self.sinks, self.scalars, self.result = sub, sources, sinks, scalars, result
-        self.grads, self.on_tape = grads, on_tape
+    def __init__(self, sub, sources, sinks, result, grads, on_tape, inputs, outputs):
+        self.sub, self.sources, self.sinks, self.result = sub, sources, sinks, result
+        self.grads, self.on_tape, self.inputs, self.outputs = grads, on_tape, inputs, outputs
 
     def signature(self):
         """What two runs must share: structure, where values come from and go, numbers that are no draws."""
         return (self.sub.key, self.sub.avals, tuple(map(_named, self.sources)), tuple(map(_named, self.sinks)),
-                tuple(map(_named_scalar, self.scalars)), self.on_tape, repr(self.result[0]), tuple(self.result[1]))
+                tuple(map(_named_scalar, self.sub.scalars)), self.on_tape, repr(self.result[0]), tuple(map(_named_result, self.result[1])))
 
 
 def _named(s):
@@ -181,10 +184,16 @@ def _named_scalar(s):
     return type(s), s
 
 
+def _named_result(r):
+    return (*r[:-1], r[-1] and r[-1].said()) if r[0] == OUT else r
+
+
 def found(watch, before, after, sources, leaves, out_leaves, spec):
     """The Plan of a run, or Refused. `before`, `after`: Reach of the function; leaves and out_leaves: its arguments and result."""
     if watch.reason is not None:
         raise Refused(watch.reason)
+    for t in before.tensors.values():
+        t._value()  # what aliases a tensor that was written to is read again, which may record
     nodes = watch.device.graph.pending[watch.start:]
     produced = {id(v) for node in nodes for v in node[2]}
     if not nodes:
@@ -199,8 +208,6 @@ def found(watch, before, after, sources, leaves, out_leaves, spec):
     for k, t in before.tensors.items():
         v = t._value()
         if id(v) in produced:
-            if t._view is not None and not _alone(t, t._view):
-                raise Refused(f"it writes to a tensor of {list(t.shape)} that shares storage with others")
             if t._gn is not None and type(t._gn) is not AccumulateGrad:
                 raise Refused(f"a tensor of {list(t.shape)} that outlives the call carries the call's tape (detach it)")
             sink((TENSOR, t, None), v)
@@ -237,20 +244,32 @@ def found(watch, before, after, sources, leaves, out_leaves, spec):
         if isinstance(x, Tensor) and id(x) not in before.tensors and id(x._value()) in produced:
             sink((ARG, None, k), x._value())
     result, on_tape = [], False
-    for x in out_leaves:
+    given = [((OBJECT, k), t) for k, t in before.tensors.items()] + [((ARG, k), x) for k, x in enumerate(leaves) if isinstance(x, Tensor)]
+    views, roots, lost = aliases(out_leaves, given)
+    if lost:
+        raise Refused("it returns a view of a tensor made in the call that is kept elsewhere too")
+    slots: dict[int, int] = {}
+    for k, x in enumerate(out_leaves):
         if not isinstance(x, Tensor):
-            result.append(("plain", x))
+            result.append(("plain", type(x), x))
         elif any(x is a for a in leaves):
             result.append((ARG, next(k for k, a in enumerate(leaves) if a is x)))
         elif id(x) in before.tensors:
             result.append((OBJECT, id(x)))
+        elif id(x) in slots:
+            result.append((AGAIN, slots[id(x)]))
         elif id(x._value()) in produced:
+            slots[id(x)] = k
             if x._gn is not None and _live(x._gn):
                 on_tape = True
-            result.append((OUT, len(values), type(x)))
+            result.append((OUT, len(values), type(x), views.get(k)))
             sink((OUT, None, len(values)), x._value())
         else:
             raise Refused("it returns an alias of a tensor that it was given")
+    for x in roots:
+        result.append((ROOT, len(values)))
+        sink((OUT, None, len(values)), x._value())
+    roots = None
     if not values:
         raise Refused("nothing of what it records outlives the call")
     order = {id(v): k for k, v in enumerate(v for node in nodes for v in node[2])}  # outputs in the order in which they are made
@@ -282,10 +301,7 @@ def found(watch, before, after, sources, leaves, out_leaves, spec):
     sub = Subgraph(SimpleNamespace(placeholders=list(inputs.values()), masks=watch.masks, edges=edges), kept, outputs, made)
     if sub.frees:
         raise Refused("it returns a value that it did not make")
-    plan = Plan(sub, where, sinks, list(sub.scalars), (spec, [r if r[0] != "plain" else ("plain", type(r[1]), r[1]) for r in result]),
-                grads, on_tape)
-    plan.inputs, plan.outputs = list(inputs.values()), outputs
-    return plan
+    return Plan(sub, where, sinks, (spec, result), grads, on_tape, list(inputs.values()), outputs)
 
 
 def _live(gn):
