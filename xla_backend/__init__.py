@@ -11,7 +11,7 @@ import importlib as _importlib
 
 __version__ = "0.1.0"
 _API = ("device", "devices", "real_devices", "device_count", "sync", "step", "manual_seed")
-_ROOMS = ("core", "distributed", "debug", "utils", "amp", "experimental", "runtime", "compile", "launch", "_XLAC", "test")
+_ROOMS = ("_internal", "core", "distributed", "debug", "utils", "amp", "experimental", "runtime", "compile", "launch", "_XLAC", "test")
 
 
 def __getattr__(name):

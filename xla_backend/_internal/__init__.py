@@ -1,0 +1,1 @@
+"""torch_xla._internal: the few names of it that programs import."""
