@@ -4,6 +4,7 @@ from __future__ import annotations
 import atexit
 import os
 import threading
+from collections.abc import Callable
 
 import jax
 import numpy as np
@@ -35,6 +36,20 @@ class Device:
 _devices: dict[tuple, Device] = {}
 _lock = threading.Lock()
 _default_index = threading.local()
+
+
+# In a world of several processes: waits for an array, or raises what has become of those that it needs.
+guard: Callable | None = None
+
+
+def used() -> bool:
+    """Whether a device has been used, so that jax's backends are up."""
+    return bool(_devices)
+
+
+def platform() -> str | None:
+    """The platform that `XLA_BACKEND_DEVICE` chooses; None when jax chooses."""
+    return _platform() or (os.environ.get("JAX_PLATFORMS") or None)
 
 
 def _platform() -> str | None:
@@ -98,7 +113,7 @@ def all_devices() -> list[Device]:
     """Every device used so far; in a replica, its own core and the host."""
     here = getattr(local, "replica", None)
     if here is not None:
-        return [d for d in _devices.values() if d.host or (d.kind, d.index) == ("xla", here[0])]
+        return [d for d in _devices.values() if d.host or (d.kind, d.index) == ("xla", here[0] - here[1].first)]
     return list(_devices.values())
 
 
@@ -131,6 +146,8 @@ def synchronize() -> None:
     """Wait until every device has finished what was dispatched."""
     for a in jax.live_arrays():
         if not a.is_deleted():
+            if guard is not None:
+                guard(a)
             a.block_until_ready()
 
 

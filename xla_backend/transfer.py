@@ -3,7 +3,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from xla_backend import metrics
+from xla_backend import metrics, runtime
 from xla_backend.graph import Failed, Value, aval, local
 from xla_backend.program import sync
 from xla_backend.runtime import Device, put
@@ -21,6 +21,8 @@ def to_host(value: Value) -> np.ndarray:
         return data
     if type(data) is Failed:
         raise data.error
+    if runtime.guard is not None and not hasattr(data, "whole"):
+        runtime.guard(data)
     out = np.asarray(data)
     metrics.counters["transfers_from_device"] += 1
     metrics.counters["bytes_from_device"] += out.nbytes

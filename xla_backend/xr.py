@@ -46,23 +46,26 @@ def global_ordinal() -> int:
 
 
 def local_ordinal() -> int:
-    """This replica's number on its host."""
-    return global_ordinal()
+    """This replica's number on its host (with several processes of the launcher on one host: among all of theirs)."""
+    here = _replica()
+    if not here:
+        return 0
+    return here[0] - here[1].first + int(os.environ.get("XLA_BACKEND_LOCAL_PROCESS") or os.environ.get("LOCAL_RANK") or 0) * here[1].local
 
 
 def process_index() -> int:
     """This process's number."""
-    return jax.process_index()
+    return jax.process_index(_runtime.xla_devices()[0].platform)
 
 
 def process_count() -> int:
     """The number of processes."""
-    return jax.process_count()
+    return jax.process_count(_runtime.xla_devices()[0].platform)
 
 
 def local_process_count() -> int:
     """The number of processes on this host."""
-    return 1
+    return int(os.environ.get("XLA_BACKEND_LOCAL_PROCESSES") or os.environ.get("LOCAL_WORLD_SIZE") or 1)
 
 
 host_index, host_count = process_index, process_count
