@@ -39,7 +39,7 @@ def supervise(command, local, first=0, total=None, coordinator=None, cores=1, at
             if coordinator is None:
                 env["XLA_BACKEND_SECRET"] = secrets.token_hex(32)
             # Served from here rather than from worker 0, whose end would be the others' end without a word.
-            service = _jax.serve(env["XLA_BACKEND_COORDINATOR"], total or local, *processes.patience()) if first == 0 else None
+            service = _jax.serve(env["XLA_BACKEND_COORDINATOR"], total or local, *processes.patience()) if first == 0 and (total or local) > 1 else None
             with tempfile.TemporaryDirectory(prefix="xla_backend-") as folder:
                 status = _once(command, env, folder, first, local, got)
             if service is not None:

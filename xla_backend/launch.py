@@ -109,10 +109,9 @@ def _run(o, n):
     except KeyboardInterrupt:
         return 130
     except BaseException as e:
-        if here is not None:  # else it was logged where it was caught
+        if here is not None:  # else it was logged, and the other processes told, where it was caught
             print(f"replica {here[0]} of {here[1].size} failed:\n{traceback.format_exc()}", file=sys.stderr, flush=True)
-        if replicas.processes is not None:
-            replicas.processes.over = f"has failed with {type(e).__name__}: {e}"
+            here[1].processes.over = f"has failed with {type(e).__name__}: {e}"
         return 1
     if replicas.processes is not None and max(status):
         replicas.processes.over = f"has ended with exit status {max(status)}"

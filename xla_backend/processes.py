@@ -313,7 +313,7 @@ class Processes:
     def name(self, p):
         """How an error calls the replicas of a process."""
         first = p * self.local
-        return f"replica {first}" if self.local == 1 else f"replicas {first} to {first + self.local - 1}"
+        return f"replica {first}" if self.local == 1 else f"process {p} (replicas {first} to {first + self.local - 1})"
 
     # --- the end
 

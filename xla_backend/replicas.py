@@ -352,7 +352,7 @@ def run(fn, args=(), size=None, timeout=None):
         logging.error("replica %d of %d failed:\n%s", rank, world.size, "".join(traceback.format_exception(e)))
         e.add_note(f"in replica {rank} of {world.size}")
         if world.processes is not None:
-            world.processes.over = f"has failed with {type(e).__name__}: {e}"
+            world.processes.over = f"has failed (in replica {rank}) with {type(e).__name__}: {e}"
         raise e
     return list(results.values())
 

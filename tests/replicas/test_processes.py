@@ -18,7 +18,7 @@ SCRIPT = HERE.with_name("processes.py")
 def start(script, *args, options=("--nprocs", 2, "--processes"), **env):
     command = [sys.executable, "-m", "xla_backend.launch", *options, script, *args]
     return subprocess.Popen([*map(str, command)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=ROOT, env={
-        **os.environ, "PYTHONPATH": str(ROOT), "JAX_PLATFORMS": "cpu", "XLA_BACKEND_LOST": "5", **env})
+        **os.environ, "PYTHONPATH": str(ROOT), "JAX_PLATFORMS": "cpu", "XLA_BACKEND_LOST": "3", **env})
 
 
 def launch(*args, **more):
@@ -70,16 +70,15 @@ def test_a_restart():
     assert {(x["rank"], x["attempt"]) for x in lines if "error" not in x} == {(0, "1"), (1, "1")}
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_a_signal_ends_everything(number):
+def test_interrupt_ends_everything():
     p = start(SCRIPT, "sleep")
     pids = []
     while len(pids) < 2:
         text = p.stdout.readline()
         pids += [json.loads(text[text.index("{"):])["pid"]] if "{" in text else []
-    p.send_signal(number)
+    p.send_signal(signal.SIGINT)
     p.communicate(timeout=60)
-    assert p.returncode == 128 + number
+    assert p.returncode == 130
     for pid in pids:
         with pytest.raises(ProcessLookupError):
             os.kill(pid, 0)
@@ -88,3 +87,24 @@ def test_a_signal_ends_everything(number):
 def test_several_hosts_need_a_secret():
     p = start(SCRIPT, "none", options=("--coordinator", "127.0.0.1:1", "--num-hosts", 2), XLA_BACKEND_SECRET="")
     assert "XLA_BACKEND_SECRET" in p.communicate(timeout=60)[1] and p.returncode == 2
+
+
+def test_a_failure_in_one_of_two_replicas_of_a_process(tmp_path):
+    script = tmp_path / "script.py"
+    script.write_text("import lazy_tensor as lt\nfrom xla_backend.core import xla_model as xm\nx = lt.ones(2, device='xla')\n"
+                      "xm.all_reduce('sum', x).tolist()\nif xm.get_ordinal() == 3:\n    raise ValueError('boom')\n"
+                      "xm.all_reduce('sum', x).tolist()\n")
+    status, _, err = launch(script, options=("--nprocs", 2, "--processes", "--cores", 2))
+    assert status == 1 and "replica 3 of 4 failed" in err
+    assert "process 1 (replicas 2 to 3) has failed (in replica 3) with ValueError: boom" in err
+
+
+def test_a_cluster_that_jax_detects():
+    secret = "a secret of these two processes"
+    both = [start(HERE.with_name("process_training.py"), options=(), XLA_BACKEND_SECRET=secret, SLURM_JOB_ID=str(os.getpid()), SLURM_NTASKS="2",
+                  SLURM_STEP_NODELIST="localhost", SLURM_STEP_NUM_NODES="1", SLURM_PROCID=str(i), SLURM_LOCALID=str(i)) for i in range(2)]
+    for i, p in enumerate(both):
+        out, err = p.communicate(timeout=120)
+        assert p.returncode == 0, err
+        line = json.loads(out[out.index("{"):])
+        assert (line["rank"], line["size"], line["objects"]) == (i, 2, [0, 1])
